@@ -180,6 +180,8 @@ def test_commands_read_ts_files(tmp_path):
     assert lines(out) == 20
     guard = tmp_path / "guard.safetensors"
     command("guard", run, "--calibration", test, "--train", train, "--risk", 0.3, "--out", guard)
+    short = CliRunner().invoke(main, ["score", str(guard), str(new), "--out", str(out)])
+    assert f"write {new}:length=12" in short.output
     command("score", guard, f"{new}:length=12", "--out", tmp_path / "decisions.csv")
     assert lines(tmp_path / "decisions.csv") == 20
 

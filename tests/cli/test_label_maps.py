@@ -75,3 +75,18 @@ def test_what_does_not_fit_label_maps_is_said(command: Command) -> None:
     assert "guards label maps" in result.output
     result = guarded(command, "--failure", "entropy")
     assert "predictive_entropy" in result.output
+
+
+def test_a_run_with_dropout_and_files_without_labels(command: Command) -> None:
+    words = ["--ignore-index", "255", "--net", "unet,width=2,depth=2", "--epochs", "1"]
+    trained = command("train", "dropout", "--data", "calibration.npz", *words, "--run", "passes")
+    assert trained.exit_code == 0, trained.output
+    guard = ["guard", "passes", "--ignore-index", "255", "--passes", "2", "--out", "g.safetensors"]
+    result = command(*guard, "--calibration", "test.npz", "--risk", "0.5")
+    assert result.exit_code == 0, result.output
+    assert "without dropout passes" not in result.output
+    x = arrays("test.npz")["x"]
+    np.savez("ignored.npz", x=x, y=np.full((12, 5, 7), 255, np.uint8))
+    result = command(*guard, "--calibration", "ignored.npz")
+    assert result.exit_code == 1
+    assert "labels are ignored: each is ignore_index=255" in result.output

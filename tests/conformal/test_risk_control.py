@@ -111,12 +111,24 @@ def test_all_right_answers_everything_and_all_wrong_nothing():
     assert (found.coverage, found.mean_loss) == (0, 0)
 
 
+def test_infinite_scores_are_never_answered():
+    score, wrong = np.random.default_rng(0).random((40, 5, 5)), np.zeros((40, 5, 5), bool)
+    score[:, 0, 0], wrong[:, 0, 0] = math.inf, True
+    found = control_risk(score, wrong, risk=0.03)
+    assert (found.threshold, found.mean_loss) == (math.inf, 0)
+    assert found.coverage == pytest.approx(24 / 25)
+
+
 def test_bad_input_is_refused():
     score, wrong = images()
-    with pytest.raises(NescioError, match="all pixels are ignored"):
+    with pytest.raises(NescioError, match="all 36 entries of `wrong` are ignored"):
         control_risk(score[:3], np.full_like(wrong[:3], 255), risk=0.5, ignore_index=255)
     with pytest.raises(NescioError, match="true or false"):
         control_risk(score, wrong, risk=0.5)
+    with pytest.raises(NescioError, match="would leave nothing out; mark what is ignored"):
+        control_risk(score, wrong == 1, risk=0.5, ignore_index=255)  # ignored ones would be right
+    with pytest.raises(NescioError, match="ignore_index=0 is a class"):
+        control_risk(score, (wrong == 1).astype(int), risk=0.5, ignore_index=0)
     with pytest.raises(NescioError, match="for each pixel"):
         control_risk(score[:, 0, 0], wrong[:, 0, 0], risk=0.5)
     with pytest.raises(NescioError, match="NaN"):

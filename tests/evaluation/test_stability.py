@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nescio import geometry, models, nets
-from nescio.core import from_json, to_json
+from nescio.core import NescioError, from_json, to_json
 from nescio.evaluation import Stability, smallest_changes, stability
 
 FAST = {"samples": 12, "steps": 8}
@@ -98,3 +98,22 @@ def test_a_mixture_has_no_proof():
     assert found.lipschitz.proved is None
     single = models.ensemble([nets.mlp(3, 2, widths=(8,))])
     assert stability(single, (x, single(x).labels), **FAST).lipschitz.proved is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"norm": "l3"}, "unknown norm 'l3'"),
+        ({"samples": 0}, "samples and steps must be positive, got 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_and_not_left_out(options, words):
+    net, x, y = network()
+    with pytest.raises(NescioError, match=words):
+        stability(net, (x, y), **options)
+
+
+def test_tokens_are_refused():
+    net = nets.lstm(4, 2, vocabulary=5, width=3)
+    with pytest.raises(NescioError, match="reads tokens"):
+        stability(net, (torch.ones(6, 4, dtype=torch.long), torch.zeros(6, dtype=torch.long)))

@@ -558,6 +558,11 @@ UNSUPPORTED = {
     "attention": (lambda: one(Attention()), "'1.1.attention' .MultiheadAttention.", "."),
     "LSTM": (lambda: one(Recurrent(nn.LSTM)), "'1.1.memory' .LSTM.", "lstm"),
     "GRU": (lambda: one(Recurrent(nn.GRU)), "'1.1.memory' .GRU.", "gru"),
+    "nets.gru": (
+        lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nets.gru((2, 2), 2, width=3)),
+        "'1.0' .Recurrent. is not piecewise affine: its gates",
+        ".",
+    ),
     "square": (of(lambda x: x * x), "'1.1' .Function.", "both depend on the input"),
     "power": (of(lambda x: x**2), "'1.1' .Function.", "pow"),
     "exponential": (of(torch.exp), "'1.1' .Function.", "exp is not piecewise affine"),

@@ -195,6 +195,12 @@ def test_bad_input_is_refused():
         nescio.guard(sharp(), (x, y[:, 1, 1]), **some)
     with pytest.raises(NescioError, match="detector= is for a guard of one answer per input"):
         nescio.guard(sharp(), (x, y), detector="knn", **some)
+    for_samples = {"false_alarm": 0.1, "calibration_map": "vector", "sets": 0.2, "pool": "mean"}
+    for name, value in for_samples.items():
+        with pytest.raises(NescioError, match=f"{name}= is for a guard of one answer per input"):
+            nescio.guard(sharp(), (x, y), **some, **{name: value})
+    with pytest.raises(NescioError, match="give it, not activations alone"):
+        nescio.guard(None, (x, y), **some)
     with pytest.raises(NescioError, match="predictive_entropy"):
         nescio.guard(sharp(), (x, y), failure="entropy", **some)
     with pytest.raises(NescioError, match="2 names for 3 classes"):

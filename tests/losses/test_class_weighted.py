@@ -42,8 +42,10 @@ def test_balanced_weights_by_hand():
     labels = torch.tensor([[0, 0, 0, 0], [1, 255, 255, 255]])
     assert balanced_weights(labels, 3, ignore_index=255) == pytest.approx([0.5, 1.0, 1.0])
     assert balanced_weights(labels, 2, power=0.0, ignore_index=255) == [1.0, 1.0]
-    with pytest.raises(NescioError, match=r"labels must be in 0\.\.2"):
-        balanced_weights(labels, 3)
+    assert balanced_weights(labels.numpy(), 2, power=0.0, ignore_index=255) == [1.0, 1.0]
+    for wrong in (labels, labels.where(labels < 255, -1)):
+        with pytest.raises(NescioError, match=r"labels must be in 0\.\.2"):
+            balanced_weights(wrong, 3)
 
 
 @pytest.mark.parametrize("weights", [[], [1.0, 0.0], [1.0, float("nan")], [[1.0]], [-1.0]])

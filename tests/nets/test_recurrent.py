@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 import nescio
 from nescio import models, nets
-from nescio.core import NescioError, generator
+from nescio.core import NescioError, Rng, generator
+from nescio.data.augmentation import noise
+from nescio.losses import Batch
 from nescio.nets.modes import MaskPerPass, masks_from
-from nescio.nets.stack import Stack, stack
+from nescio.nets.stack import Forward, Stack, stack
 
 CELLS = {"lstm": (nets.lstm, nn.LSTM), "gru": (nets.gru, nn.GRU)}
 LENGTHS = torch.tensor([11, 4, 7, 1])
@@ -216,6 +218,21 @@ def test_scaling_is_by_channel_over_the_steps_there_are() -> None:
     assert torch.equal(net[0](x)[:, -1], x[:, -1])
 
 
+def test_noise_leaves_the_marks_of_steps_as_they_are() -> None:
+    x, seen = sequences(), []
+
+    def watched(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        seen.append(batch.x[0])
+        return forward(batch.x).square().mean((1, 2))
+
+    options = {"epochs": 1, "batch_size": None, "augment": noise(2.0)}
+    nescio.train(
+        lambda: nets.gru((4, 11), 3, width=4), (x, torch.arange(4) % 3), loss=watched, **options
+    )
+    assert torch.equal(seen[-1][:, -1], x[:, -1])
+    assert not torch.equal(seen[-1][:, :-1], x[:, :-1])
+
+
 def test_a_model_of_sequences_is_saved_and_loaded(tmp_path) -> None:
     x = sequences(8)
     model = nescio.train(
@@ -271,3 +288,24 @@ def test_sequences_without_a_step_are_refused() -> None:
         models.plain(tokens)(torch.ones(2, 5))
     with pytest.raises(NescioError, match="4, length"):
         net(torch.ones(2, 5, 11))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("padding", [float("nan"), float("inf")])
+def test_padding_never_changes_a_gradient(cell: str, padding: float) -> None:
+    net, x = CELLS[cell][0]((4, 11), 3, width=4, depth=2), sequences()
+    wanted = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+    x[:, :-1] = x[:, :-1].where(x[:, -1:] > 0, padding)
+    found = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_empty_batch_has_no_answers_and_half_numbers_run(cell: str) -> None:
+    net, x = CELLS[cell][0]((4, 11), 3, width=4), sequences()
+    assert net(x[:0]).shape == (0, 3)
+    with pytest.raises(NescioError, match="length 0"):
+        net(x[:0, :, :0])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = net(x)
+    assert torch.allclose(half.float(), net(x), atol=0.05)

@@ -204,6 +204,14 @@ def test_images_pass_through_linear_layers(make):
     torch.testing.assert_close(Stack(nets[0])(stack(nets), x), expected, **EXACT)
 
 
+def test_rows_of_images_are_not_scaled_as_channels():
+    by_row = Standardize(torch.rand(3, 1), torch.rand(3, 1) + 1)
+    nets = members_of(lambda: nn.Sequential(by_row, nn.Flatten(), nn.Linear(36, 3)))
+    x = inputs(3, 5, 3, 3, 4)
+    expected = torch.stack([net(part) for net, part in zip(nets, x, strict=True)])
+    torch.testing.assert_close(Stack(nets[0])(stack(nets), x), expected, **EXACT)
+
+
 def test_scaling_by_one_number():
     make = lambda: nn.Sequential(  # noqa: E731
         Standardize(torch.tensor(1.0), torch.tensor(2.0)), nn.Linear(4, 3)

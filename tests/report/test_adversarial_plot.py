@@ -1,6 +1,7 @@
 """Pictures of adversarial examples and patches; the section of the audit and its page."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -43,6 +44,15 @@ def test_an_example_is_a_column(situation):
         torch.testing.assert_close(shown, wanted)
 
 
+def test_the_title_says_confident_where_all_are(situation):
+    net, x, y = situation
+    one = adversarial_examples(net, (x, y), count=1, radius=0.2, steps=10)[0]
+    sure, unsure = (replace(one, wrong_confidence=value) for value in (0.9, 0.3))
+    assert "confidently wrong" in adversarial_images([sure]).get_suptitle()
+    assert "confidently" not in adversarial_images([sure, unsure]).get_suptitle()
+    assert "140 % of the range" in texts(adversarial_images([replace(one, size=1.4)]))[1]
+
+
 def test_no_image_no_picture():
     with pytest.raises(NescioError, match="image"):
         adversarial_images([])
@@ -73,7 +83,7 @@ def test_the_audit_says_how_stable(situation, tmp_path):
     assert "smallest change: 50 of 50 correct answers were flipped" in text
     assert found.to_json()["stability"]["changes"]["norm"] == "linf"
     page = audit_page(found.findings)
-    assert "Small changes that make correct answers confidently wrong" in page
+    assert "hanges that make correct answers" in page
     assert 'href="data:image/png;base64,' in page
     assert "img-src data:" in page
     assert found.save(tmp_path).exists()

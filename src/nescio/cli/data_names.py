@@ -150,15 +150,17 @@ def data_to_test(
 
 def _as_in_training(name: str, net: Any) -> Dataset | None:
     """A file with all its rows, split as training splits it; None: it is not one."""
-    encoding = encoding_of(net)
-    if named(name).whole_file:
-        tokens = named(name).source.endswith(".npz") and takes_tokens(net)
-        return dataset_named(name, tokens=True) if tokens else dataset_named(name)
-    if not named(name).table or encoding is None:
+    encoding, whole = encoding_of(net), named(name).whole_file
+    if not whole and (not named(name).table or encoding is None):
         return None
     try:
+        if whole or encoding is None:
+            tokens = named(name).source.endswith(".npz") and takes_tokens(net)
+            return dataset_named(name, tokens=True) if tokens else dataset_named(name)
         return dataset_named(name, encoding=encoding, class_names=list(encoding.classes) or None)
-    except NescioError:  # too few rows, or without the target: whoever reads it will say so
+    except (
+        NescioError
+    ):  # too few rows, one class, or without the target: whoever reads it will say so
         return None
 
 

@@ -10,7 +10,7 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import data_to_test, input_columns, labeled, names_of
-from nescio.cli.networks import named_networks, output_named
+from nescio.cli.networks import named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
@@ -135,7 +135,10 @@ def guard(
     if path.suffix != ".safetensors":
         raise NescioError(f"--out must end in .safetensors, got {out!r}")
     make_folder(path.parent)  # before the work, not after it
-    source = named_networks(network, weights, net_name)
+    if options["passes"] is None:
+        source = named_networks(network, weights, net_name)
+    else:
+        source = innermost(named_predictor(network, weights, net_name))
     names = listed(options.pop("class_names")) or None
     columns = input_columns(calibration_name, target, source)
     if isinstance(columns, Encoding):

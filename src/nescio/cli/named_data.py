@@ -60,7 +60,8 @@ class Named:
         whole: whole numbers, other than images of bytes, stay so; a network may read tokens.
         """
         if readers.is_ts(self.source) and set(self.options) <= {"length"}:
-            return data.read_ts(self.source, **self.options)
+            x, labels = data.read_ts(self.source, **self.options)
+            return self.change(x), labels
         if self.options:
             words = ", ".join(f"{name}={value}" for name, value in self.options.items())
             raise NescioError(

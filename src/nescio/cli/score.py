@@ -52,9 +52,10 @@ def score(
     """Answer or abstain for every input of a file.
 
     GUARD is a file that `nescio guard` wrote. INPUTS are an .npy, an .npz with x, a .csv (also .gz,
-    .xz), a .parquet, a folder of images, or a data set. They are read in parts, so a file of any
-    size works; the same command resumes a run that was stopped, without a row lost or repeated, if
-    the content of INPUTS is the same. Of files above 256 MB, parts of it and the time are compared.
+    .xz), a .parquet, a .ts of sequences, a folder of images, or a data set. They are read in parts,
+    so a file of any size works; the same command resumes a run that was stopped, without a row lost
+    or repeated, if the content of INPUTS is the same. Of files above 256 MB, parts of it and the
+    time are compared.
 
     \b
     nescio score guard.safetensors new.npz --out decisions.csv
@@ -62,9 +63,9 @@ def score(
     nescio score guard.safetensors photos:size=28:mode=gray --out decisions.jsonl
 
     Options follow after a colon: columns=, without= and keep= of tables, header=no of a .csv,
-    array= of an .npz, size= and mode= of images, or a change such as crop=28. Where the guard was
-    made from a table, its columns are taken by name; columns= of other names takes those instead.
-    rows.csv:keep=patient,date copies these columns beside the decisions.
+    array= of an .npz, length= of a .ts, size= and mode= of images, or a change such as crop=28.
+    Where the guard was made from a table, its columns are taken by name; columns= of other names
+    takes those instead. rows.csv:keep=patient,date copies these columns beside the decisions.
 
     Each input has one row: sample, decision, label, probability, p_value, score, failure_score,
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file

@@ -52,5 +52,6 @@ def _about(dataset: Dataset) -> str:
         return f"regression, {y.shape[1]} target(s)"
     absent = sorted(set(range(dataset.classes)) - set(y.unique().tolist()))
     maps = f", label maps {tuple(y.shape[1:])}" if y.ndim > 1 else ""
-    never = f", of which {str(absent[:5])[1:-1]} never occur in training" if absent else ""
+    shown = str(absent[:5])[1:-1] + f" and {len(absent) - 5} others" * (len(absent) > 5)
+    never = f", of which {shown} never occur in training" if absent else ""
     return f"{dataset.classes} classes{never}{maps}"

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nescio.conformal.score_limits import needed
 from nescio.core import Counts, Floats, NescioError, Numbers, numbers
-from nescio.metrics.aligned import aligned
+from nescio.metrics.aligned import counted_samples
 
 TOLERANCE = 1e-4  # of a score: rounding moves it by less
 HALVINGS = 60  # of the interval that holds the largest mean loss
@@ -34,7 +34,7 @@ HALVINGS = 60  # of the interval that holds the largest mean loss
 class RiskControl:
     """A threshold of pixels' scores, and what the calibration images say about it."""
 
-    threshold: float  # answer where the score is below this; infinite: everywhere
+    threshold: float  # answer where the score is below this; infinite: all finite scores
     risk: float  # the largest share of an image's labeled pixels that may be answered and wrong
     confidence: float | None  # None: the bound is about the expectation
     images: int  # with labels, n
@@ -75,7 +75,7 @@ def control_risk(
     values, own = scores[errors][order], weight[image[errors][order]]
     over = np.flatnonzero(own.cumsum() > limit * (1 - 1e-12))
     found = float(values[over[0]]) if len(over) else math.inf  # of equal ones, the first
-    threshold = found - TOLERANCE * abs(found) if len(over) else found
+    threshold = found - TOLERANCE * abs(found) if math.isfinite(found) else found
     answered = scores < threshold
     return RiskControl(
         threshold=threshold,
@@ -99,16 +99,13 @@ def _labeled(
             f"`wrong` has shape {marks.shape}; expected one entry for each pixel or step of an "
             "image, (N, H, W); for one answer per sample there is nescio.guards.largest_coverage"
         )
-    flat, known = aligned(("score", "wrong"), score, marks)
-    keep = known != ignore_index if ignore_index is not None else np.ones(len(known), bool)
-    image = np.repeat(np.arange(len(marks)), marks[0].size)[keep]
-    kept, errors = flat[keep], known[keep]
+    kept, errors = counted_samples(("score", "wrong"), score, marks, ignore_index)
+    each = np.repeat(np.arange(len(marks)), marks[0].size).reshape(marks.shape)
+    image, _ = counted_samples(("image", "wrong"), each, marks, ignore_index)
     if not ((errors == 0) | (errors == 1)).all():
         raise NescioError("`wrong` must be true or false (1 or 0), or the ignore index")
     if np.isnan(kept).any():
         raise NescioError(f"{int(np.isnan(kept).sum())} scores are NaN; leave those images out")
-    if not len(kept):
-        raise NescioError("all pixels are ignored: no image has a label; give labeled images")
     _, image, sizes = np.unique(image, return_inverse=True, return_counts=True)
     return kept.astype(np.float64), errors.astype(bool), image, sizes.astype(np.float64)
 

@@ -6,7 +6,7 @@ step), as everything does.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -189,8 +189,13 @@ def check_augments(
     features: Sequence[int],
     targets: Sequence[int] = (),
     ignore_index: int | None = None,
+    *,
+    marked: bool = False,
 ) -> tuple[Augment, ...]:
-    """The steps as a tuple, if they fit inputs and targets of these shapes."""
+    """The steps as a tuple, if they fit inputs and targets of these shapes.
+
+    marked: whether the last channel marks the steps of sequences; it then stays as it is.
+    """
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps
     if not isinstance(chosen, Sequence) or not all(isinstance(step, Augment) for step in chosen):
         raise NescioError(
@@ -209,7 +214,14 @@ def check_augments(
             )
         if len(targets) > 1:
             _check_maps(step, tuple(features[1:]), tuple(targets), ignore_index)
-    return tuple(chosen)
+    return tuple(_keeping_marks(step) if marked else step for step in chosen)
+
+
+def _keeping_marks(step: Augment) -> Augment:
+    def change(x: Tensor, source: torch.Generator) -> Tensor:
+        return torch.cat([step.change(x, source)[:, :-1], x[:, -1:]], 1)
+
+    return replace(step, change=change)
 
 
 def _check_maps(

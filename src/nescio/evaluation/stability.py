@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio import geometry
+from nescio.attacks import norm_named
 from nescio.attacks import patch as make_patch
 from nescio.core import Head, NescioError, as_batch, as_inputs, as_targets
 from nescio.data import ranges
@@ -28,7 +29,7 @@ from nescio.evaluation.smallest_changes import (
     smallest_changes,
 )
 from nescio.evaluation.under_shift import ShiftCurves
-from nescio.models import Model, Predictor, plain, with_head
+from nescio.models import Model, Predictor, plain, takes_tokens, with_head
 from nescio.nets import Output
 
 EXAMPLES = 5
@@ -102,6 +103,14 @@ def stability(
     which works in the range from 0 to 1. patch: also make a patch of a
     third of the side from one half of the images, and count whom it misleads in the other.
     """
+    norm_named(norm)  # what is asked wrongly is refused, not left out
+    if min(samples, steps) < 1:
+        raise NescioError(f"samples and steps must be positive, got {samples} and {steps}")
+    if takes_tokens(source):
+        raise NescioError(
+            "the network reads tokens, which are names: there is no small change of them; "
+            "stability is about inputs that are numbers"
+        )
     x = as_inputs(data[0], keep_bytes=True)
     y = as_targets(data[1], len(x), task="classification").cpu()
     read = with_head(source, data, head=head, output=output)

@@ -52,6 +52,8 @@ def guard_maps(
 ) -> MapGuard:
     """A guard of networks with a label for each pixel; the options are those of `nescio.guard`."""
     measure = _measure(failure)
+    if source is None:
+        raise NescioError("a guard of label maps runs the network; give it, not activations alone")
     source, head, passes = without_dropout(source, head)
     members = copies_of(source, 1, head, calibration)
     nets = tuple(member.net for member in members)

@@ -43,6 +43,7 @@ from nescio.models import is_regression, task_of
 from nescio.nets import Output
 
 RISK, SETS, CONFIDENCE = 0.02, 0.1, 0.95  # where nothing else is asked for
+FALSE_ALARM, MAP = 0.01, "temperature"
 MANY = 10_000  # calibration samples, of which some may choose the failure score
 
 
@@ -53,11 +54,11 @@ def guard(
     train: Any = None,
     detector: Fitted | None = None,
     failure: Fitted | None = None,
-    false_alarm: float = 0.01,
+    false_alarm: float = FALSE_ALARM,
     risk: float | None = None,
     confidence: float | None = None,
     ignore_index: int | None = None,
-    calibration_map: str | None = "temperature",
+    calibration_map: str | None = MAP,
     sets: float | None = SETS,
     miscoverage: float | None = None,
     intervals: str | None = None,
@@ -122,6 +123,8 @@ def guard(
     if _are_maps(calibration, ignore_index):
         for_samples = {"detector": detector, "by": by, "sets": None if sets == SETS else sets}
         for_samples |= {"miscoverage": miscoverage, "intervals": intervals, "max_width": max_width}
+        for_samples["false_alarm"] = None if false_alarm == FALSE_ALARM else false_alarm
+        for_samples["calibration_map"] = None if calibration_map == MAP else calibration_map
         _refuse(
             {**for_samples, "layers": layers, "pool": pool}, "one answer per input", "label maps"
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core import progress as bar
 from nescio.data import Columns, door
-from nescio.data.readers import Stream, array_stream, is_table, open_stream
+from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.file_parts import weights_digest
@@ -203,6 +203,11 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
             size = height if height == width else (height, width)
             mode = "gray" if colors == 1 else "color"
             hint = f"; write {name}:size={size}:mode={mode}"
+        elif is_ts(name) and len(guard.range.shape) == 2:
+            _, length = map(int, guard.range.shape)
+            _, longest = map(int, stream.shape)
+            hint = "; its sequences are longer"
+            hint = hint if longest > length else f"; write {name}:length={length}"
         raise NescioError(
             f"{name} has inputs of shape {stream.shape}, the guard was calibrated on "
             f"{guard.range.shape}{hint}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, Rng
+from nescio.core import NescioError, Rng, as_tensor
 from nescio.losses.batch import Batch
 from nescio.losses.loss import Loss
 from nescio.nets.stack import Forward
@@ -50,10 +50,11 @@ def balanced_weights(
     >>> balanced_weights(torch.tensor([0, 0, 0, 0, 1, 1, 2]), 3, power=1.0)
     [0.5, 1.0, 2.0]
     """
-    counted = labels.flatten().long()
+    counted = as_tensor(labels, "labels").flatten().long()
     counted = counted if ignore_index is None else counted[counted != ignore_index]
-    found = torch.bincount(counted, minlength=classes).double()
-    if len(found) > classes or not found.any():
+    negative = bool((counted < 0).any())
+    found = torch.bincount(counted.clamp_min(0), minlength=classes).double()
+    if negative or len(found) > classes or not found.any():
         raise NescioError(
             f"labels must be in 0..{classes - 1}, and some must count; name the one to leave out "
             "by ignore_index"

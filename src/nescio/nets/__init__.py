@@ -13,6 +13,7 @@ from nescio.nets.dilated_cnn import dilated_cnn as dilated_cnn
 from nescio.nets.factory import Standardize as Standardize
 from nescio.nets.factory import columns_of as columns_of
 from nescio.nets.factory import encoded as encoded
+from nescio.nets.factory import marks_steps as marks_steps
 from nescio.nets.factory import named_columns as named_columns
 from nescio.nets.factory import needed_by as needed_by
 from nescio.nets.factory import network as network

@@ -120,13 +120,18 @@ def is_scaled(net: nn.Module) -> bool:
     return isinstance(net, nn.Sequential) and len(net) == 2 and isinstance(net[0], Standardize)
 
 
+def marks_steps(net: nn.Module) -> bool:
+    """Whether the last channel of the inputs says which steps of a sequence there are."""
+    return any(getattr(module, "marked", False) for module in net.modules())
+
+
 def standardized(net: nn.Module, x: Tensor) -> nn.Sequential:
     """Put a `Standardize` with the mean and deviation of `x` `(N, ...)` before `net`.
 
     A feature that never varies is only centered. Sequences whose last channel marks their steps are
     scaled by channel, over the steps there are; the marks stay as they are.
     """
-    if any(getattr(module, "marked", False) for module in net.modules()):
+    if marks_steps(net):
         return scaled(net, *_over_steps(x))
     wide = x.double()  # in float32 a constant feature has a deviation of rounding noise
     varies = x.amax(0) > x.amin(0)

@@ -74,6 +74,8 @@ class RecurrentOptions:
 class Recurrent(nn.Module):
     """LSTM or GRU layers: `(N, channels + 1, L)` or tokens `(N, L)` to `(N, H)` or `(N, H, L)`."""
 
+    gated = True  # products of what depends on the input: not piecewise affine
+
     def __init__(self, channels: int | None, options: RecurrentOptions) -> None:
         super().__init__()
         self.channels, self.options = channels, options
@@ -118,7 +120,8 @@ class Recurrent(nn.Module):
     def run(self, tensors: Mapping[str, Tensor], x: Tensor, drop: Drop) -> Tensor:
         """States `(M, N, H)`, or `(M, N, H, L)` at every step, of sequences `(M, N, ...)`."""
         steps, marks = self._read(tensors, x, drop)
-        length = int(marks.any(1).any(0).nonzero().max()) + 1  # of the longest sequence
+        last = marks.any(1).any(0).nonzero()[-1:]  # step of the longest sequence, if there is one
+        length = int(last.sum()) + 1
         states = steps
         for layer in range(self.options.depth):
             steps = self._drop_inputs(steps, layer, drop)
@@ -143,13 +146,14 @@ class Recurrent(nn.Module):
             marks = (
                 x[:, :, -1] > 0.5 if self.marked else torch.ones_like(x[:, :, 0], dtype=torch.bool)
             )
-            steps = values.transpose(2, 3)
+            steps = values.transpose(2, 3).where(marks[..., None], 0.0)  # whatever is there
         empty = (~marks.any(-1)).nonzero()
         if x.shape[-1] == 0 or len(empty):
-            what = f"are all padding (first: sample {int(empty[0, 1])} of the batch)"
+            what = "have length 0"
+            if x.shape[-1]:
+                what = f"are all padding (first: sample {int(empty[0, 1])} of the batch)"
             raise NescioError(
-                f"sequences {what if x.shape[-1] else 'have length 0'}; a network answers from at "
-                "least one step: leave them out"
+                f"sequences {what}; a network answers from at least one step: leave them out"
             )
         return steps, marks
 

@@ -46,7 +46,7 @@ def _gru(weights: LayerWeights, entering: Tensor, hidden: Tensor, state: State) 
     both = torch.bmm(weights.states, hidden)
     gates = (entering[:, : 2 * width] + both[:, : 2 * width]).sigmoid()
     reset, old = gates.chunk(2, 1)
-    new = both[:, 2 * width :] + weights.state_bias[:, :, None]
+    new = both[:, 2 * width :] + weights.state_bias[:, :, None].to(both.dtype)
     new = (entering[:, 2 * width :] + reset * new).tanh()
     return (torch.lerp(new, state[0], old),)
 

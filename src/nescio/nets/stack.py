@@ -111,7 +111,7 @@ class Stack:
         flat = len(features) == 1 or isinstance(first, nn.Flatten)
         if isinstance(first, Recurrent):
             flat = first.reads(features)
-        shapes = ((), tuple(features), (*features[:1], 1))
+        shapes = [(), tuple(features), *([(features[0], 1)] if len(features) == 2 else [])]
         return self.stacked and flat and all(s in shapes for s in self._scalings)
 
     @cached_property

@@ -74,8 +74,8 @@ def flips_half(found: Stability) -> str:
     if middle is None:
         return ""
     return (
-        f"A change of {_size(middle)} of the range ({_norm(found.norm, images=found.images)}) is "
-        "enough to flip half of its correct answers."
+        f"A change of {change_size(middle)} of the range "
+        f"({_norm(found.norm, images=found.images)}) is enough to flip half of its correct answers."
     )
 
 
@@ -98,8 +98,9 @@ def _norm(norm: str, *, images: bool) -> str:
     return SIZES.get(norm, norm).format(unit="pixel" if images else "feature")
 
 
-def _size(share: float) -> str:
-    return f"{100 * share:.2g} %"
+def change_size(share: float) -> str:
+    """The size of a change in per cent of the range; in l2 and l1 it may be more than all of it."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def _best(examples: Sequence[AdversarialExample]) -> list[AdversarialExample]:
@@ -109,8 +110,8 @@ def _best(examples: Sequence[AdversarialExample]) -> list[AdversarialExample]:
 def _example(one: AdversarialExample) -> str:
     return (
         f"answered with its label {one.label}, confidence "
-        f"{percent(one.confidence)}; changed by {_size(one.size)} of the range it is answered with "
-        f"{one.wrong}, confidence {percent(one.wrong_confidence)}."
+        f"{percent(one.confidence)}; changed by {change_size(one.size)} of the range it is "
+        f"answered with {one.wrong}, confidence {percent(one.wrong_confidence)}."
     )
 
 

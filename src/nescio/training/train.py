@@ -29,6 +29,7 @@ from nescio.core import (
 from nescio.data.augmentation import Augment, check_augments
 from nescio.losses import Loss, Step
 from nescio.models.model import READABLE, History, Model
+from nescio.nets import marks_steps
 from nescio.nets.stack import Stack, dense
 from nescio.training.lbfgs import check_full_batch
 from nescio.training.loop import Saver, diverged
@@ -139,7 +140,8 @@ def train(
         nets = scaled_networks(nets, pair[0], own.rows, others)
     nets = [net.to(pair[0].device) for net in nets]
     shapes = pair[0].shape[1:], pair[1].shape[1:]
-    augments = check_augments(augment, *shapes, loss.ignore_index)
+    marked = marks_steps(nets[0])
+    augments = check_augments(augment, *shapes, loss.ignore_index, marked=marked)
     config["augment"] = [step.description for step in augments]
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}

@@ -1,12 +1,13 @@
 """What is said of generalization, judged on our networks."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from nescio.evaluation import RandomLabels
+from nescio.evaluation import Rademacher, RandomLabels
 from nescio_papers.kit import Claim, Sample, sample, table, verdict, verdict_of
 from nescio_papers.robust_deep_learning.generalization_labels import RANDOM, TRUE
 from nescio_papers.robust_deep_learning.generalization_signs import (
@@ -31,7 +32,8 @@ HIGH, NEAR = 0.95, 0.1  # of the complexity; how far a peak may lie from n
 
 def random_labels(found: RandomLabels, others: Mapping[str, RandomLabels]) -> list[Claim]:
     """Random labels are fitted, more slowly, and cost generalization."""
-    last, slow = found.train[-1, :, -1], found.slow_down[-1]
+    last, slow = found.train[-1, :, -1], found.slow_down
+    longer = [slow_enough(1 + after - before) for before, after in pairwise(slow)]
     error = [sample(1 - row) for row in found.test[..., -1]]
     growing = [after - before for before, after in pairwise(error)]
     epochs = {TRUE: found.epochs_to_fit[0], **{k: v.epochs_to_fit[0] for k, v in others.items()}}
@@ -56,7 +58,7 @@ def random_labels(found: RandomLabels, others: Mapping[str, RandomLabels]) -> li
             ZHANG,
             "(b) Convergence slows down with the share of random labels, by a constant factor.",
             f"epochs to fit, over those with true labels, by share: {by_share(found, 'slow_down')}",
-            verdict=verdict(slow_enough(slow), slow.mean() > 1),
+            verdict=verdict_of(slow_enough(slow[-1]), *longer),
         ),
         Claim(
             ZHANG,
@@ -116,7 +118,8 @@ def complexity(found: Complexities) -> list[Claim]:
     network, count = last[NETWORK], last[NETWORK].samples
     ends = network.interval()
     said = ", ".join(f"{name} {sample(one.values)}" for name, one in last.items())
-    falls = found[BOUNDED][0].estimate / found[BOUNDED][-1].estimate
+    bounded = last[BOUNDED]
+    falls = found[BOUNDED][0].estimate / bounded.estimate
     return [
         Claim(
             LECTURE,
@@ -132,11 +135,19 @@ def complexity(found: Complexities) -> list[Claim]:
             f"bound on the error of two classes at a training error of 0: network "
             f"{network.bound(0.0):.2f}, linear classifier {last[LINEAR].bound(0.0):.2f}, which say "
             f"nothing from 0.5 on; linear functions of a bounded norm "
-            f"{last[BOUNDED].bound(0.0):.2f}, whose complexity falls {falls:.1f} times "
-            f"from {found[BOUNDED][0].samples} to {count} digits",
-            verdict=verdict(network.bound(0.0) >= 0.5 > last[BOUNDED].bound(0.0)),
+            f"{bounded.bound(0.0, margin=1.0):.2f} if all digits had the largest margin, 1, and "
+            f"below 0.5 from a margin of {least_margin(bounded):.2f} on; their complexity falls "
+            f"{falls:.1f} times from {found[BOUNDED][0].samples} to {count} digits",
+            verdict=verdict(network.bound(0.0) >= 0.5 > bounded.bound(0.0, margin=1.0)),
         ),
     ]
+
+
+def least_margin(one: Rademacher) -> float:
+    """From which margin of all training data on the bound says something, or infinity."""
+    twice = 2 * one.estimate
+    left = 0.5 - (one.bound(0.0, margin=1.0) - twice)
+    return twice / left if left > 0 else math.inf
 
 
 def descent(one: Sweep) -> Claim:
@@ -152,8 +163,16 @@ def descent(one: Sweep) -> Claim:
         f" seed at {', '.join(f'{ratio:.2f}' for ratio in by_seed)} of it; test error "
         f"{percent(low)} at best before, {percent(top)} at the peak, {percent(end)} at the "
         f"largest width ({one.widths[-1]})",
-        verdict=verdict(all(near) and (top - end).above, (top - end).mean > 0),
+        verdict=verdict(
+            all(near) and (top - low).above and (top - end).above, _has_peak(one, peaks)
+        ),
     )
+
+
+def _has_peak(one: Sweep, peak: int) -> bool:
+    """Whether the squared error there is above that at the smallest and the largest width."""
+    first, top, last = (sample(one.values("squared_error")[i]) for i in (0, peak, -1))
+    return bool((top - first).above and (top - last).above)
 
 
 def shape(one: Sweep) -> tuple[int, Sample, Sample, Sample]:

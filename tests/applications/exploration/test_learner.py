@@ -9,7 +9,16 @@ from torch import nn
 from torch.func import functional_call
 
 from nescio import nets
-from nescio.applications.exploration import Agent, Bandit, Chain, dropout, ensemble, learn, learner
+from nescio.applications.exploration import (
+    Agent,
+    Bandit,
+    Chain,
+    Rewards,
+    dropout,
+    ensemble,
+    learn,
+    learner,
+)
 from nescio.applications.exploration.q_learning import packed, td_loss
 from nescio.core import NescioError
 
@@ -186,6 +195,16 @@ class BrokenRuns:
             reward[1] = torch.nan
         elif self.what == "observation":
             seen[0, 0] = torch.inf
+        elif self.what == "large":
+            reward = reward.double() + 1e300
+        elif self.what == "end":
+            ended = ended.float() + 0.5
+        elif self.what == "texts":
+            reward = ["a", "b"]
+        elif self.what == "five":
+            return seen, reward, ended, ended, {}
+        elif self.what == "nothing":
+            return None
         else:
             reward = reward[:1]
         return seen, reward, ended
@@ -198,10 +217,15 @@ class BrokenRuns:
         ("observation", "an observation of broken is NaN or infinite"),
         ("start", r"a reset of broken must give observations of shape \(2, 4\), got \(2, 3\)"),
         ("state", r"broken is continuing, so its runs need state\(\) and restore"),
-        ("shape", "must give observations, rewards and ends of shapes"),
+        ("shape", "must give observations, rewards and ended of shapes"),
+        ("large", "the reward of run 0 of broken is inf; rewards must be finite numbers in float3"),
+        ("end", "must say True or False for each run that ended"),
+        ("texts", "the rewards of a step of broken must be a tensor or an array of numbers"),
+        ("five", "must give three things, observations, rewards, ended; got a tuple of 5"),
+        ("nothing", "got a NoneType"),
     ],
 )
-def test_what_is_not_a_number_is_refused(what, words):
+def test_what_breaks_the_protocol_is_refused(what, words):
     with pytest.raises(NescioError, match=words):
         learn(Broken(what), "epsilon_greedy", episodes=1, seeds=2)
 
@@ -221,14 +245,85 @@ def test_options_that_make_no_sense_are_refused():
         learn(CHAIN, "dropout", episodes=1, updates=1.5)
     with pytest.raises(NescioError, match="batch_size must be a positive whole number, got 0"):
         learn(CHAIN, "dropout", episodes=1, batch_size=0)
-    with pytest.raises(NescioError, match="different numbers of seeds"):
-        learn(CHAIN, "dropout", episodes=1, seeds=[1, 1])
+    for seeds in ([1, 1], 0, [], 2.5, [0, 1.5], "ab", [-1]):
+        with pytest.raises(NescioError, match="seeds must be a positive whole number, or"):
+            learn(CHAIN, "dropout", episodes=1, seeds=seeds)
     with pytest.raises(NescioError, match="the network has none"):
         learn(CHAIN, "dropout", episodes=1, make_net=lambda: nn.Linear(5, 2))
     with pytest.raises(NescioError, match="2 values, one for each action of chain"):
         learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(5, 3))
     with pytest.raises(NescioError, match="inputs"):
         learn(CHAIN, "epsilon_greedy", episodes=1, make_net=lambda: nn.Linear(4, 2))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A walk whose numbers are tensors, arrays, or the same memory at each step."""
+
+    kind: str
+    name, actions, shape, steps = "steps", 2, (1,), 6
+    solved, window, continuing = None, 1, False
+
+    def start(self, seeds):
+        return StepsRuns(self.kind, np.zeros((len(seeds), 1), dtype=np.float32))
+
+
+@dataclass
+class StepsRuns:
+    kind: str
+    place: np.ndarray
+
+    def seen(self):
+        if self.kind == "arrays":
+            return self.place.copy()
+        shared = torch.from_numpy(self.place)
+        return shared if self.kind == "memory" else shared.clone()
+
+    def reset(self, episode):
+        self.place[:] = 0
+        return self.seen()
+
+    def step(self, actions):
+        self.place += 2 * actions[:, None].numpy() - 1
+        actions.zero_()
+        return self.seen(), self.seen()[:, 0], np.zeros(len(self.place), dtype=bool)
+
+
+@pytest.mark.parametrize("kind", ["memory", "arrays"])
+def test_an_environment_may_go_on_in_the_same_memory_or_give_arrays(kind):
+    options = {"seeds": 2, "widths": (8,), "updates": 1}
+    expected, found = (learner(Steps(k), "epsilon_greedy", **options) for k in ("tensors", kind))
+    for state in (expected, found):
+        state.episode()
+    stored = found.replay.tensors
+    for name, tensor in expected.replay.tensors.items():
+        assert torch.equal(stored[name], tensor)
+    moved = stored["after"][:, :6, 0] - stored["seen"][:, :6, 0]
+    assert torch.equal(moved, 2.0 * stored["action"][:, :6] - 1)
+    assert torch.equal(found.rewards[0], stored["after"][:, :6, 0].double().sum(1))
+
+
+def test_numbers_of_runs_may_be_those_of_an_array(tmp_path):
+    found = learn(CHAIN, "dropout", episodes=1, seeds=np.arange(2), run=tmp_path, **SMALL)
+    assert found.seeds == (0, 1)
+
+
+def test_rewards_lost_between_two_files_are_written_again(tmp_path):
+    call = {"episodes": 2, "seeds": 2, "run": tmp_path, **SMALL}
+    found = learn(CHAIN, "epsilon_greedy", **call)
+    (tmp_path / "rewards.json").unlink()
+    learn(CHAIN, "epsilon_greedy", **call)
+    np.testing.assert_array_equal(Rewards.load(tmp_path).rewards, found.rewards)
+
+
+def test_another_network_of_the_same_weights_is_another_run(tmp_path):
+    def make(layer):
+        return lambda: nn.Sequential(nn.Linear(5, 4), layer(), nn.Linear(4, 2))
+
+    call = {"episodes": 1, "seeds": 1, "run": tmp_path, **SMALL}
+    learn(CHAIN, "epsilon_greedy", make_net=make(nn.ReLU), **call)
+    with pytest.raises(NescioError, match="another run"):
+        learn(CHAIN, "epsilon_greedy", make_net=make(nn.Tanh), **call)
 
 
 @dataclass(frozen=True)

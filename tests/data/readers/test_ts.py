@@ -9,6 +9,7 @@ from nescio.data import readers
 from nescio.data.readers.ts import parse_ts
 
 TEXT = "# about\n@problemName own\n@data\n1,2,3:4,5,6:b\n\n7,8:9,10:a\n"
+LISTED = TEXT.replace("@data", "@classLabel true a b\n@data")
 
 
 def written(path, text=TEXT):
@@ -17,7 +18,7 @@ def written(path, text=TEXT):
 
 
 def test_samples_of_any_length_are_padded_and_marked(tmp_path):
-    path = written(tmp_path / "own.ts")
+    path = written(tmp_path / "own.ts", LISTED)
     assert parse_ts(path).labels == ["b", "a"]
     x, y = data.read_ts(path)
     assert x.tolist()[0] == [[1, 2, 3], [4, 5, 6], [1, 1, 1]]
@@ -34,6 +35,23 @@ def test_samples_of_any_length_are_padded_and_marked(tmp_path):
 def test_classes_are_in_the_order_of_the_head(tmp_path):
     listed = TEXT.replace("@data", "@classLabel true b a c\n@data")
     assert data.read_ts(written(tmp_path / "own.ts", listed))[1].tolist() == [0, 1]
+
+
+def test_classes_that_are_not_listed_have_no_numbers_of_their_own(tmp_path):
+    path = written(tmp_path / "own.ts", "@data\n1,2,3:c\n")  # of a, b and c, say
+    with pytest.raises(NescioError, match="does not list its classes"):
+        data.read_ts(path)
+    assert readers.open_stream(path).total == 1  # inputs alone need no numbers
+
+
+def test_a_file_may_have_no_classes(tmp_path):
+    path = written(tmp_path / "new.ts", "@classLabel false\n@data\n1,2,3:4,5,6\n7,8:9,10\n")
+    x, y = data.read_ts(path)
+    assert y is None
+    assert x.shape == (2, 3, 3)
+    assert readers.open_stream(path).shape == (3, 3)
+    with pytest.raises(NescioError, match="no classes to learn"):
+        data.load(path)
 
 
 def test_a_file_to_train_on_brings_the_one_to_test_on(tmp_path):
@@ -60,8 +78,10 @@ def test_inputs_come_in_blocks(tmp_path):
     ("text", "words"),
     [
         ("@data\n", "has no samples"),
-        ("@data\n1,2:3:a\n", "line 2 of"),
-        ("@data\n1,x:a\n", "could not convert"),
+        ("@data\n1,2:3:a\n", r"line 2 of .* channels of different lengths, \[1, 2\]"),
+        ("@data\n1,2:3,4:a\n::b\n", "line 3 of .* a sequence of length 0"),
+        ("@data\n1,x:a\n", "are not numbers"),
+        ("@data\n1,?:a\n", "values that are missing"),
         ("@data\n1,nan:a\n", "values that are missing"),
         ("@data\n1,2:a\n1,2:3,4:a\n", "different numbers of channels"),
         ("@classLabel true a\n@data\n1,2:b\n", "does not list"),

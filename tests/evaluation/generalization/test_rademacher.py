@@ -78,8 +78,41 @@ def test_the_bound_and_the_words():
     assert found.bound(0.1) == pytest.approx(expected)
     assert "says nothing" in str(found)
     small = Rademacher(samples=10**6, values=np.full(3, 0.01), exact=False, seed=0)
-    assert "at least 0.010" in str(small)
+    assert "at least 0.010 (training found 0.010, 3 draws" in str(small)
     assert "says nothing" not in str(small)
+    with pytest.raises(NescioError, match="have no margin"):
+        found.bound(0.1, margin=1.0)
+
+
+def test_the_bound_of_numbers_needs_a_margin_and_does_not_depend_on_their_scale():
+    small, large = (linear_rademacher(X, radius=radius) for radius in (0.1, 10.0))
+    spread = 3 * math.sqrt(math.log(40) / 20)
+    assert small.bound(0.1, margin=0.2) == pytest.approx(0.1 + 10 * small.estimate + spread)
+    assert small.bound(0.1, margin=0.2) == pytest.approx(large.bound(0.1, margin=20.0))
+    assert "the share of margins up to 1 plus" in str(small)
+    for margin in (None, 0.0, math.inf):
+        with pytest.raises(NescioError, match="need a positive margin"):
+            small.bound(0.1, margin=margin)
+
+
+def test_the_margin_bound_holds_for_linear_functions():
+    generator = torch.Generator().manual_seed(3)
+    held = 0
+    for _ in range(50):
+        x = torch.randn(400, 2, generator=generator)
+        y = torch.where(x[:, 0] + torch.randn(400, generator=generator) > 0, 1.0, -1.0)
+        w = y @ x / (y @ x).norm()  # a function of the training data, of norm 1
+        new = torch.randn(5000, 2, generator=generator)
+        truth = torch.where(new[:, 0] + torch.randn(5000, generator=generator) > 0, 1.0, -1.0)
+        share = float((y * (x @ w) <= 0.5).double().mean())
+        bound = linear_rademacher(x, draws=20).bound(share, margin=0.5)
+        held += float((truth * (new @ w) <= 0).double().mean()) <= bound
+    assert held >= 48
+
+
+def test_a_complexity_is_never_negative():
+    found = rademacher(linear(3, 10), X, draws=2, epochs=1, learning_rate=1e-9, progress=False)
+    assert (found.values >= 0).all()
 
 
 def test_saved_and_loaded(tmp_path):
@@ -97,6 +130,7 @@ def test_saved_and_loaded(tmp_path):
         (lambda: linear_rademacher(X, radius=0), "positive"),
         (lambda: rademacher(linear(3, 1), X), "one output"),
         (lambda: linear_rademacher(X, draws=0), "draws"),
+        (lambda: linear_rademacher(X).bound(1.5, margin=1.0), "error rate, from 0 to 1"),
     ],
 )
 def test_what_cannot_be_is_refused(call, words):

@@ -18,6 +18,10 @@ def make():
     return nets.mlp(2, 2, widths=(48,))
 
 
+def tanh(width):
+    return nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 2))
+
+
 @pytest.fixture(scope="module")
 def found():
     return fit_random_labels(make, MOONS.train, MOONS.test, shares=(0.0, 1.0), seeds=3, **OPTIONS)
@@ -115,16 +119,16 @@ def test_a_run_that_stopped_goes_on_to_the_same_numbers(found, tmp_path):
     np.testing.assert_array_equal(whole.test[..., -1], found.test[..., -1])
     with pytest.raises(NescioError, match="another run"):
         fit_random_labels(make, MOONS.train, MOONS.test, **call | {"learning_rate": 0.5})
+    x, y = MOONS.test
+    with pytest.raises(NescioError, match="another run"):
+        fit_random_labels(make, MOONS.train, (x[:20], y[:20]), **call)
+    with pytest.raises(NescioError, match="another run"):
+        fit_random_labels(lambda: tanh(48), MOONS.train, MOONS.test, **call)
 
 
 def test_a_network_that_is_not_piecewise_affine_has_no_far_field():
     options = {"shares": (1.0,), "seeds": 1, **OPTIONS, "epochs": 2}
-    found = fit_random_labels(
-        lambda: nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)),
-        MOONS.train,
-        MOONS.test,
-        **options,
-    )
+    found = fit_random_labels(lambda: tanh(4), MOONS.train, MOONS.test, **options)
     assert np.isnan(found.far_field).all()
     assert isinstance(found.plot(), Figure)
     assert "far_field" not in str(found)

@@ -100,6 +100,8 @@ def test_the_time_in_the_maze_is_beside_the_lectures():
     assert f"{SLOW} 3.5" in claim.measured
     assert "not in most seeds (0 of 2)" in claim.measured
     assert verdicts.batches(race, {**found, GREEDY: late}).verdict == "holds"
+    mixed = rewards([0, 0, 0, 1], [0, 1, 1, 1])  # a median of 3, and an interval from 2 to 4
+    assert verdicts.batches(race, {**found, SLOW: mixed}).verdict == "fails"
     first, second = verdicts.compared(race, found)
     assert (first.published, first.ours) == (50, 2)
     assert (second.published, second.ours) == (200, 3.5)

@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from nescio.evaluation import Rademacher, RandomLabels
+from nescio.evaluation.generalization import random_signs
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.kit.experiment import numbers_of
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
     generalization_labels,
+    generalization_signs,
     generalization_verdicts,
     generalization_widths,
 )
@@ -49,6 +51,7 @@ def test_numbers_are_by_seed_and_width(run):
     assert list(numbers["rademacher"]) == [
         "two-layer network",
         "linear classifier",
+        "linear classifier, by Adam",
         "linear, norm bounded (exact)",
     ]
     for kind in (FOURIER, FIXED):
@@ -128,7 +131,8 @@ def test_a_peak_at_the_threshold_with_a_descent_holds():
     found = generalization_verdicts.descent(sweep([0.3, 0.7, 0.2], [1, 9, 1]))
     assert found.verdict == "holds"
     assert "width 100 (1.00 of the threshold)" in found.measured
-    assert generalization_verdicts.descent(sweep([0.3, 0.2, 0.1], [9, 2, 1])).verdict == "partly"
+    assert generalization_verdicts.descent(sweep([0.3, 0.2, 0.1], [1, 9, 1])).verdict == "partly"
+    assert generalization_verdicts.descent(sweep([0.3, 0.2, 0.1], [9, 2, 1])).verdict == "fails"
     assert generalization_verdicts.descent(sweep([0.1, 0.2, 0.3], [1, 2, 3])).verdict == "fails"
 
 
@@ -151,16 +155,54 @@ def test_verdicts_on_random_labels():
     assert generalization_verdicts.knowing(nearer).verdict == "holds"
 
 
+def test_a_slow_down_that_does_not_grow_with_the_share_holds_in_part():
+    train = np.zeros((3, 3, 9))
+    for share, epochs in enumerate((1, 4, 4)):
+        train[share, :, epochs:] = 1
+    zero = np.zeros((3, 3, 1))
+    found = RandomLabels(
+        samples=10, shares=(0.0, 0.5, 1.0), goal=1.0, loss=train, train=train, test=zero, ece=zero,
+        epochs=np.array([9]), confidence=zero, far_field=zero, far_factor=zero,
+    )  # fmt: skip
+    assert generalization_verdicts.random_labels(found, {})[2].verdict == "partly"
+
+
+def test_linear_classifiers_separate_what_can_be_separated():
+    rng = torch.Generator().manual_seed(0)
+    wide = torch.randn(40, 30, generator=rng)  # 40 < 2 * 31: nearly all signs (Cover, 1965)
+    found = generalization_signs.separated(wide, draws=6, seed=0)
+    signs = random_signs(40, 6, 0).numpy()
+    rows = np.c_[wide.double().numpy(), np.ones(40)]
+    for sign, value in zip(signs, found.values, strict=True):
+        free = {"bounds": (None, None), "b_ub": -np.ones(40)}
+        possible = linprog(np.zeros(31), A_ub=-sign[:, None] * rows, **free).status == 0
+        assert (value == 1) == possible
+    line = torch.linspace(-1, 1, 9)[:, None]
+    found = generalization_signs.separated(line, draws=6, seed=0)
+    signs = random_signs(9, 6, 0)
+    cuts = [(signs[:, :k].sum(1) - signs[:, k:].sum(1)).abs() for k in range(10)]
+    assert (found.values <= (torch.stack(cuts).amax(0) / 9).numpy() + 1e-12).all()
+    assert not found.exact
+
+
 def test_verdicts_on_complexities():
-    def one(value, samples):
-        return Rademacher(samples=samples, values=np.full(3, value), exact=True, seed=0)
+    def one(value, samples, **options):
+        draws = {"values": np.full(3, value), "exact": True, "seed": 0}
+        return Rademacher(samples=samples, **draws, **options)
 
     found = {
         "two-layer network": [one(1.0, 100), one(1.0, 1000)],
         "linear classifier": [one(1.0, 100), one(0.9, 1000)],
-        "linear, norm bounded (exact)": [one(0.1, 100), one(0.03, 1000)],
+        "linear, norm bounded (exact)": [
+            one(0.1, 100, signs=False),
+            one(0.03, 1000, signs=False),
+        ],
     }
     near, nothing = generalization_verdicts.complexity(found)
     assert near.verdict == nothing.verdict == "holds"
+    bounded = found["linear, norm bounded (exact)"][-1]
+    margin = generalization_verdicts.least_margin(bounded)
+    assert bounded.bound(0.0, margin=margin) == pytest.approx(0.5)
+    assert generalization_verdicts.least_margin(one(0.1, 10, signs=False)) == np.inf
     found["two-layer network"] = [one(0.2, 1000)]
     assert generalization_verdicts.complexity(found)[0].verdict == "fails"

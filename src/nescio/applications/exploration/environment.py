@@ -10,7 +10,8 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_tensor
 
-Outcome = tuple[Tensor, Tensor, Tensor]  # observations, rewards, ended
+Outcome = tuple[Tensor, Tensor, Tensor]
+OUTCOME = ("observations", "rewards", "ended")  # what its three parts are
 
 
 class Runs(Protocol):
@@ -145,39 +146,60 @@ def started(environment: Environment, seeds: Sequence[int]) -> Runs:
     return runs
 
 
-def checked_start(observed: Tensor, environment: Environment, runs: int) -> Tensor:
-    """What a reset gave, refused where it is not finite."""
+def checked_start(observed: Any, environment: Environment, runs: int) -> Tensor:
+    """What a reset gave, as a copy; refused where it is not of the shape said, or not finite."""
+    seen = _copied(observed, f"the observations of a reset of {environment.name}")
     expected = (runs, *environment.shape)
-    if tuple(observed.shape) != expected:
+    if tuple(seen.shape) != expected:
         raise NescioError(
             f"a reset of {environment.name} must give observations of shape {expected}, got "
-            f"{tuple(observed.shape)}"
+            f"{tuple(seen.shape)}"
         )
-    _check_seen(observed, environment)
-    return observed
+    _check_seen(seen, environment)
+    return seen
+
+
+def _copied(given: Any, name: str) -> Tensor:
+    """In float32, and as it is now: an environment may write to the same memory again."""
+    return as_tensor(given, name).to(torch.float32, copy=True)
 
 
 def _check_seen(observed: Tensor, environment: Environment) -> None:
     if not observed.isfinite().all():
-        raise NescioError(f"an observation of {environment.name} is NaN or infinite")
+        raise NescioError(f"an observation of {environment.name} is NaN or infinite in float32")
 
 
-def checked_outcome(outcome: Outcome, environment: Environment, playing: Tensor) -> Outcome:
-    """What a step gave, refused where it is not finite in a run that still plays."""
-    observed, reward, ended = outcome
+def checked_outcome(outcome: Any, environment: Environment, playing: Tensor) -> Outcome:
+    """What a step gave, as copies; refused where it is not finite in a run that still plays."""
+    what = f"a step of {environment.name}"
+    several = isinstance(outcome, tuple | list)
+    if not several or len(outcome) != len(OUTCOME):
+        count = f" of {len(outcome)}" if several else ""
+        raise NescioError(
+            f"{what} must give three things, {', '.join(OUTCOME)}; got a "
+            f"{type(outcome).__name__}{count}"
+        )
+    named = zip(outcome, OUTCOME, strict=True)
+    observed, reward, ended = (_copied(part, f"the {name} of {what}") for part, name in named)
     runs = len(playing)
     expected = (runs, *environment.shape), (runs,), (runs,)
-    if tuple(tuple(part.shape) for part in outcome) != expected:
+    found = tuple(tuple(part.shape) for part in (observed, reward, ended))
+    if found != expected:
         raise NescioError(
-            f"a step of {environment.name} must give observations, rewards and ends of shapes "
-            f"{expected}, got {[tuple(part.shape) for part in outcome]}"
+            f"{what} must give {', '.join(OUTCOME[:2])} and ended of shapes {expected}, got {found}"
         )
+    _check_reward(reward, environment, playing)
+    _check_seen(observed[playing], environment)
+    if not ((ended == 0) | (ended == 1))[playing].all():
+        raise NescioError(f"{what} must say True or False for each run that ended, got {ended}")
+    return observed, reward, ended == 1
+
+
+def _check_reward(reward: Tensor, environment: Environment, playing: Tensor) -> None:
     lost = playing & ~reward.isfinite()
     if lost.any():
         run = int(lost.nonzero()[0])
         raise NescioError(
             f"the reward of run {run} of {environment.name} is {float(reward[run])}; rewards must "
-            "be finite numbers"
+            "be finite numbers in float32"
         )
-    _check_seen(observed[playing], environment)
-    return observed, reward, ended

@@ -61,10 +61,9 @@ def learn(
 
 
 def _run(state: QLearner, episodes: int, folder: Path | None, show: bool | None) -> Rewards:
-    saved = len(state.rewards)
     last = monotonic()
     with progress_bar(episodes, state.agent.name, show=show) as advance:
-        advance(min(episodes, saved), str)
+        advance(min(episodes, len(state.rewards)), str)
         while len(state.rewards) < episodes:
             rewards = state.episode()
             advance(1, partial("reward {:.3g}".format, rewards.mean()))
@@ -73,7 +72,7 @@ def _run(state: QLearner, episodes: int, folder: Path | None, show: bool | None)
                 state.save(folder / FILE)
                 last = monotonic()
     found = of_learner(state)
-    if folder is not None and len(state.rewards) > saved:
+    if folder is not None:  # also what was lost between the two files
         found.save(folder)
     return found.first(episodes)
 

@@ -6,6 +6,7 @@ saved and loaded resumes to the same bits.
 """
 
 import json
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,7 +88,10 @@ def learner(
                 "agent": agent.described,
                 "learning": rule.described,
                 "seed": seed,
-                "network": digest(*networks.weights.values()),
+                "network": {
+                    "layers": str(networks.net),
+                    "weights": digest(*networks.weights.values()),
+                },
             }
         ),
     )
@@ -103,9 +107,15 @@ def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    try:
+        numbers = tuple(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
+    except TypeError:
+        numbers = ()
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
-        raise NescioError("seeds must be positive: a number, or different numbers of seeds")
+        raise NescioError(
+            "seeds must be a positive whole number, or the numbers of some runs, 0 or more and all "
+            f"different; got {seeds!r}"
+        )
     return numbers
 
 
@@ -172,14 +182,13 @@ class QLearner:
         chance, draws = self.agent.chance(episode), self._draws("actions", episode)
         drawn = torch.stack([torch.rand(2, steps, generator=g) for g in draws], 2)  # (2, T, S)
         at_random, other = drawn[0] < chance, (drawn[1] * self.environment.actions).long()
-        seen = self.runs.reset(episode)
-        seen = checked_start(seen, self.environment, len(self.seeds)).float()
+        seen = checked_start(self.runs.reset(episode), self.environment, len(self.seeds))
         playing = torch.ones(len(self.seeds), dtype=torch.bool)
         moments = []
         for step in range(steps):
             action = torch.where(at_random[step], other[step], values(seen, step).argmax(-1))
-            outcome = checked_outcome(self.runs.step(action), self.environment, playing)
-            after, reward, ended = outcome[0].float(), outcome[1].float(), outcome[2].bool()
+            outcome = self.runs.step(action.clone())
+            after, reward, ended = checked_outcome(outcome, self.environment, playing)
             moments.append((seen, action, reward, after, ended, playing))
             seen, playing = after, playing & ~ended
             if not playing.any():

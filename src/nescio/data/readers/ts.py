@@ -1,12 +1,12 @@
 """Sequences in the .ts text format of the UEA and UCR archives, plain or .xz.
 
 After a line `@data` each line is a sample: channels separated by colons, numbers by commas, the
-class at the end. Sequences may differ in length: the shorter ones end in zeros, and a last channel
-is 1 where there is a step.
+class at the end, unless the head says `@classLabel false`. Sequences may differ in length: the
+shorter ones end in zeros, and a last channel is 1 where there is a step.
 """
 
 import lzma
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ class TsFile:
     """The samples of a .ts file."""
 
     sequences: list[Steps]  # (channels, length) each
-    labels: list[str]
+    labels: list[str]  # none where the head says that there are no classes
     classes: tuple[str, ...]  # in the order of the file's head, else sorted
+    listed: bool  # whether the head lists them
 
     @property
     def length(self) -> int:
@@ -40,6 +41,8 @@ class TsFile:
 
     def part(self, classes: Sequence[str], length: int) -> Part:
         """Inputs `(N, channels + 1, length)` and labels by their index in `classes`."""
+        if not self.labels:
+            raise NescioError("a .ts file with @classLabel false has no classes to learn or check")
         known = {name: index for index, name in enumerate(classes)}
         return padded(self.sequences, length), torch.tensor([known[name] for name in self.labels])
 
@@ -49,21 +52,31 @@ def is_ts(path: str | Path) -> bool:
     return str(path).lower().endswith(ENDINGS)
 
 
-def read_ts(path: str | Path, *, length: int | None = None) -> Part:
+def read_ts(path: str | Path, *, length: int | None = None) -> tuple[Tensor, Tensor | None]:
     """The sequences of a .ts file as `(N, channels + 1, length)`, and their labels `(N,)`.
 
     The last channel is 1 where there is a step; shorter sequences end in zeros. Labels are numbered
-    in the order of the line `@classLabel`, or sorted. length: to pad to; the longest by default.
+    in the order of the line `@classLabel`; there are none with `@classLabel false`. length: to pad
+    to; the longest by default.
     """
     found = parse_ts(path)
+    if not found.labels:
+        return padded(found.sequences, _length(path, found, length)), None
+    if not found.listed:
+        raise NescioError(
+            f"{path} does not list its classes, and without those that it happens to lack the "
+            "others would have other numbers than in training; add a line @classLabel true A B ... "
+            "before @data, in the order of the network's outputs"
+        )
     return found.part(found.classes, _length(path, found, length))
 
 
 def dataset_from_ts(path: str | Path, *, seed: int = 0, length: int | None = None) -> Dataset:
     """A data set of a .ts file: `NAME_TRAIN.ts` with its `NAME_TEST.ts`, if that is beside it.
 
-    Other files are split 80 / 10 / 10 in an order given by `seed`, as .npz files are. length: to
-    pad to; by default that of the longest sequence.
+    Other files are split 80 / 10 / 10 in an order given by `seed`, as .npz files are. Classes are
+    in the order of the line `@classLabel`, or sorted. length: to pad to; by default that of the
+    longest sequence.
     """
     path = Path(path)
     train, other = parse_ts(path), _test_file(path)
@@ -83,7 +96,8 @@ def joined_ts(name: str, train: TsFile, test: TsFile, *, length: int | None = No
 
 def ts_stream(path: str | Path, *, length: int | None = None) -> Stream:
     """The inputs of a .ts file; length: to pad to, the longest sequence by default."""
-    return array_stream(read_ts(path, length=length)[0], name=str(path))
+    found = parse_ts(path)
+    return array_stream(padded(found.sequences, _length(path, found, length)), name=str(path))
 
 
 def padded(sequences: Sequence[Steps], length: int) -> Tensor:
@@ -108,45 +122,61 @@ def parse_ts(path: str | Path) -> TsFile:
     rows = [(i, line) for i, line in enumerate(lines[start + 1 :], start + 2) if line]
     if not rows:
         raise NescioError(f"{path} has no samples; expected them after a line @data")
-    samples = [_sample(path, number, line) for number, line in rows]
+    head = {line.split()[0].lower(): line.split()[1:] for line in lines[:start] if line[:1] == "@"}
+    labeled = [word.lower() for word in head.get("@classlabel", [])[:1]] != ["false"]
+    samples = [_sample(path, number, line, labeled=labeled) for number, line in rows]
     if len({one.shape[0] for one, _ in samples}) > 1:
         raise NescioError(f"{path} has samples of different numbers of channels")
-    labels = [label for _, label in samples]
+    labels = [label for _, label in samples] if labeled else []
+    listed = _listed(path, head, labels)
     return TsFile(
         sequences=[one for one, _ in samples],
         labels=labels,
-        classes=_classes(path, lines[:start], labels),
+        classes=listed or tuple(sorted(set(labels))),
+        listed=bool(listed),
     )
 
 
-def _classes(path: Path, head: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """The names of the classes, in the order of the head where it lists them."""
-    said = {line.split()[0].lower(): line.split()[1:] for line in head if line.startswith("@")}
-    if [word.lower() for word in said.get("@targetlabel", [])[:1]] == ["true"]:
+def _listed(
+    path: Path, head: Mapping[str, Sequence[str]], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """The names of the classes, in the order of the head; none where it lists none."""
+    if [word.lower() for word in head.get("@targetlabel", [])[:1]] == ["true"]:
         raise NescioError(
             f"{path} has numbers to predict, not classes; write it as an .npz file of x and y"
         )
-    listed = said.get("@classlabel", [])[1:]
+    listed = head.get("@classlabel", [])[1:]
     unlisted = sorted(set(labels) - set(listed))
     if listed and unlisted:
         raise NescioError(
             f"{path} has a sample of class {unlisted[0]!r}, which its line @classLabel does not "
             "list"
         )
-    return tuple(listed) or tuple(unlisted)
+    return tuple(listed)
 
 
-def _sample(path: Path, number: int, line: str) -> tuple[Steps, str]:
-    *channels, label = line.split(":")
-    try:
-        values = np.array([[float(v) for v in one.split(",")] for one in channels], np.float32)
-    except ValueError as error:
+def _sample(path: Path, number: int, line: str, *, labeled: bool) -> tuple[Steps, str]:
+    *channels, label = line.split(":") if labeled else [*line.split(":"), ""]
+    rows = [[word.strip() for word in one.split(",")] for one in channels]
+    if any(row == [""] for row in rows):
         raise NescioError(
-            f"line {number} of {path}: {error}; expected channels of one length, numbers with "
-            "commas, separated by colons, and a class at the end"
-        ) from None
+            f"line {number} of {path} has a sequence of length 0; a network answers from at least "
+            "one step: leave it out"
+        )
+    if len(lengths := {len(row) for row in rows}) > 1:
+        raise NescioError(
+            f"line {number} of {path} has channels of different lengths, {sorted(lengths)}; the "
+            "steps of all channels of a sample must be the same"
+        )
+    try:
+        values = np.array([[float(word) for word in row] for row in rows], np.float32)
+    except ValueError:
+        values = np.empty(0, np.float32)
     if values.ndim != 2 or not np.isfinite(values).all():
-        raise NescioError(f"line {number} of {path} has no channels, or values that are missing")
+        raise NescioError(
+            f"line {number} of {path} has values that are missing or are not numbers; expected "
+            f"channels separated by colons, numbers by commas{', and a class at the end' * labeled}"
+        )
     return values, label.strip()
 
 

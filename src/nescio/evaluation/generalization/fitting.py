@@ -57,6 +57,7 @@ class Fit:
     head: Head | str | None
     seed: int
     look: Callable[[Stepper, int], Any] = lambda _, __: None  # what to measure, after which epochs
+    looked_at: tuple[Any, ...] = ()  # on what, in JSON: another look is another run
     enough: Callable[[Course], bool] = lambda _: False
 
     def __post_init__(self) -> None:
@@ -115,18 +116,19 @@ class Fit:
         if not (folder / STATE).exists():
             return self._fresh(), Course()
         said = load_manifest(folder / COURSE, KIND)
-        check_same_run(folder / COURSE, said["settings"], self._settings, "delete the folder")
         fresh = self._fresh()
+        here = self._settings(fresh)
+        check_same_run(folder / COURSE, said["settings"], here, "delete the folder")
         state: Stepper = load(folder / STATE, kind="stepper", net=fresh.net, loss=fresh.loss)
         return state, Course(**said["course"]).until(state.rounds)
 
     def _save(self, state: Stepper, course: Course, folder: Path) -> None:
-        said = {"kind": KIND, "settings": self._settings, "course": vars(course)}
+        said = {"kind": KIND, "settings": self._settings(state), "course": vars(course)}
         save_manifest(folder / COURSE, said)
         state.save(folder / STATE)
 
-    @property
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, state: Stepper) -> dict[str, Any]:
         named = ("batch_size", "optimizer", "learning_rate", "seed")
         data = {"data": digest(self.x, self.labels), "head": str(self.head)}
-        return {name: getattr(self, name) for name in named} | data
+        also = {"net": str(state.net), "looks": list(self.looked_at)}
+        return {name: getattr(self, name) for name in named} | data | also

@@ -39,6 +39,7 @@ class Rademacher:
     values: Floats  # (draws,)
     exact: bool  # whether each value is the largest there is, or the largest that training found
     seed: int
+    signs: bool = True  # whether the functions answer -1 or 1; else any number
 
     @property
     def estimate(self) -> float:
@@ -46,28 +47,48 @@ class Rademacher:
         return float(self.values.mean())
 
     def interval(self, *, level: float = 0.95) -> Interval:
-        """The mean with Student's interval over the draws."""
+        """The mean with Student's interval over the draws.
+
+        Where the values are not exact, it is an interval of what training finds; the complexity
+        can be far above it.
+        """
         return t_interval(self.values, level=level)
 
-    def bound(self, error: float, *, level: float = 0.95) -> float:
+    def bound(self, error: float, *, margin: float | None = None, level: float = 0.95) -> float:
         """What theory says of the error rate on new data, given that on the training data.
 
         error + R_n + 3 sqrt(log(2 / (1 - level)) / 2n), with probability `level` (Bartlett and
         Mendelson, 2002; for answers -1 and 1). It says nothing where it is 0.5 or more: guessing
         is as good. Where the values are not exact, the true bound is larger.
+
+        margin: of functions with any numbers as answers, such as those of `linear_rademacher`,
+        whose sign is the class. The error is then the share of the training data for which label
+        times answer is at most the margin, and R_n counts 2 / margin times.
         """
         check_level(level)
+        if not 0 <= error <= 1:
+            raise NescioError(f"error must be an error rate, from 0 to 1, got {error}")
+        if self.signs != (margin is None) or (margin is not None and not 0 < margin < math.inf):
+            raise NescioError(
+                "functions that answer -1 or 1 have no margin, leave it out"
+                if self.signs
+                else "functions that answer any number need a positive margin, such as margin=1; "
+                f"got {margin}"
+            )
         spread = math.sqrt(math.log(2 / (1 - level)) / (2 * self.samples))
-        return error + self.estimate + 3 * spread
+        times = 1 if margin is None else 2 / margin
+        return error + times * self.estimate + 3 * spread
 
     def __str__(self) -> str:
         ends = self.interval()
-        least = "" if self.exact else "at least "
+        known = f"{ends.value:.3f} ({ends.low:.3f} to {ends.high:.3f}"
+        found = f"at least {ends.low:.3f} (training found {ends.value:.3f}"
+        bound = self.bound(0.0, margin=None if self.signs else 1.0)
         return (
-            f"Rademacher complexity on {self.samples} inputs: {least}{ends.value:.3f} "
-            f"({ends.low:.3f} to {ends.high:.3f}, {len(self.values)} draws of signs); theory bounds"
-            f" the error on new data by the training error plus {self.bound(0.0):.2f}"
-            f"{', which says nothing' if self.bound(0.0) >= 0.5 else ''}"
+            f"Rademacher complexity on {self.samples} inputs: {known if self.exact else found}, "
+            f"{len(self.values)} draws of signs); theory bounds the error on new data by "
+            f"{'the training error' if self.signs else 'the share of margins up to 1'} plus "
+            f"{bound:.2f}{', which says nothing' if bound >= 0.5 else ''}"
         )
 
     def save(self, path: str | Path) -> Path:
@@ -99,12 +120,13 @@ def rademacher(
     """How well networks of one architecture, trained with your options, fit random signs of x.
 
     `rademacher(lambda: nets.mlp(784, 2), x).estimate` is near 1 where they fit any labels. A
-    network of more classes learns the signs as its first two. One output needs head="binary".
+    network of more classes learns the signs as its first two, and others count as wrong. One
+    output needs head="binary".
 
     draws: of signs; all are fitted at once, as members of one stack.
     epochs: the largest number; training ends when all signs are fitted, or when no draw was fitted
     better for `patience` epochs. Training need not find the largest correlation, so that the value
-    is a lower bound of the complexity.
+    is a lower bound of the complexity, and of a linear classifier often a loose one.
     run: a folder for checkpoints; the same call resumes there.
     """
     if draws < 2:
@@ -130,7 +152,7 @@ def rademacher(
         enough=enough,
     )
     _, course = fit.run(None if run is None else Path(run), progress)
-    values = 2 * np.array(course.accuracy).max(0) - 1
+    values = (2 * np.array(course.accuracy).max(0) - 1).clip(0)  # one class for all reaches 0
     return Rademacher(
         samples=len(inputs), values=values, exact=bool((values == 1).all()), seed=seed
     )
@@ -140,14 +162,15 @@ def linear_rademacher(x: Any, *, radius: float = 1.0, draws: int = 10, seed: int
     """The complexity of linear functions w.x with a norm of w up to `radius`, by its closed form.
 
     The largest correlation with signs is radius / n times the norm of their sum of inputs; it
-    falls like 1 / sqrt(n). The signs are those of `rademacher` with the same seed.
+    falls like 1 / sqrt(n). The signs are those of `rademacher` with the same seed. The answers are
+    numbers, not classes: `bound` needs a margin.
     """
     if not 0 < radius < math.inf:
         raise NescioError(f"radius must be positive, got {radius}")
     inputs = as_inputs(x).double().flatten(1)
     sums = random_signs(len(inputs), draws, seed).double() @ inputs.cpu()  # (draws, D)
     values = (radius / len(inputs) * sums.norm(dim=1)).numpy()
-    return Rademacher(samples=len(inputs), values=values, exact=True, seed=seed)
+    return Rademacher(samples=len(inputs), values=values, exact=True, seed=seed, signs=False)
 
 
 def random_signs(samples: int, draws: int, seed: int) -> Tensor:

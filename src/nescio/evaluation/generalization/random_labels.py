@@ -25,6 +25,7 @@ from nescio.core import (
     as_inputs,
     as_targets,
     check_labels,
+    digest,
     from_json,
     generator,
     load_manifest,
@@ -197,6 +198,7 @@ def fit_random_labels(
         head=head,
         seed=seed,
         look=lambda state, epoch: _look(state, held) if _is_due(epoch, epochs, looks) else None,
+        looked_at=(digest(*held), looks),
         enough=lambda course: bool(course.accuracy) and min(course.accuracy[-1]) >= goal,
     )
     state, course = fit.run(None if run is None else Path(run), progress)

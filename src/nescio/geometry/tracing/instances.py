@@ -20,9 +20,10 @@ from nescio.models import Predictor, networks
 from nescio.nets import copied, is_scripted, unwrapped
 from nescio.nets.modes import MaskPerPass
 
+GATES = " is not piecewise affine: its gates multiply what depends on the input"
 WHY = {
     nn.MultiheadAttention: " is not piecewise affine: it multiplies what depends on the input",
-    nn.RNNBase: " is not piecewise affine: its gates multiply what depends on the input",
+    nn.RNNBase: GATES,
 }
 
 
@@ -60,7 +61,8 @@ def _place(error: BaseException, names: Mapping[nn.Module, str]) -> str:
     if found is None:
         return "the network cannot be analyzed"
     where = f"layer {names[found]!r}" if names[found] else "the network's own forward"
-    why = next((words for kind, words in WHY.items() if isinstance(found, kind)), "")
+    gated = GATES if getattr(found, "gated", False) else ""  # as nets.lstm and nets.gru are
+    why = next((words for kind, words in WHY.items() if isinstance(found, kind)), gated)
     return f"the network cannot be analyzed: {where} ({type(found).__name__}){why}"
 
 

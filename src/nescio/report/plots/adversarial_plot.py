@@ -12,10 +12,12 @@ from nescio.attacks import Patch, answer_of
 from nescio.core import NescioError, as_batch
 from nescio.evaluation import AdversarialExample, PatchSuccess
 from nescio.report.plots.look import COLORS, GRAY, add_title, with_look
+from nescio.report.stability_words import change_size
 
 SIDE = 1.45  # inches of an image
 MOST = 6  # examples beside each other
 RIGHT, WRONG = COLORS[0], COLORS[1]
+CONFIDENT = "Small changes that make correct answers confidently wrong"
 
 
 @with_look
@@ -43,12 +45,13 @@ def adversarial_images(
         after = f"{_name(one.wrong, names)}, {_share(one.wrong_confidence, 1)}"
         _image(column[0], one.x, before, RIGHT, (low, high))
         middle = (low + high) / 2 + times * change
-        _image(column[1], middle, f"{100 * one.size:.2g} % of the range, x {times:g}", GRAY,
+        _image(column[1], middle, f"{change_size(one.size)} of the range, x {times:g}", GRAY,
                (low, high))  # fmt: skip
         _image(column[2], one.changed, after, WRONG, (low, high))
     for axis, text in zip(axes[:, 0], ("image", "+ change", "= result"), strict=True):
         axis.set_ylabel(text, fontsize=10)
-    add_title(figure, "Small changes that make correct answers confidently wrong")
+    confident = min(one.wrong_confidence for one in shown) >= 0.5
+    add_title(figure, CONFIDENT if confident else "Changes that make correct answers wrong")
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from nescio.core import NescioError
 from nescio.evaluation import ShiftCurves
@@ -35,6 +35,7 @@ def deformation_curves(found: Sequence[ShiftCurves]) -> Figure:
         if flips:
             _flips(axes[1], one)
         axes[-1].set_xlabel(one.description)
+        axes[-1].xaxis.set_major_locator(MaxNLocator(5))
     grid[0, 0].set_ylabel("change of the outputs\n(1: that of another image)")
     grid[0, 0].legend(fontsize=8, loc="best")
     if flips:
