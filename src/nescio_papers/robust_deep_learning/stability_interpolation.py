@@ -51,7 +51,7 @@ def shifted(x: Tensor, pixels: float) -> Tensor:
     wide = torch.fft.rfft(F.pad(x, (AROUND, AROUND)).double())
     length = x.shape[-1] + 2 * AROUND
     waves = torch.exp(-2j * math.pi * torch.fft.rfftfreq(length).double() * pixels)
-    found = torch.fft.irfft(wide * waves, n=length)[..., AROUND:-AROUND]
+    found: Tensor = torch.fft.irfft(wide * waves, n=length)[..., AROUND:-AROUND]
     return found.to(x.dtype)
 
 
@@ -70,10 +70,9 @@ def interpolation_claim(changes: Changes) -> Claim:
     less = exact[fixed].high < exact[trained].low
     return Claim(
         "stability, what is asked here",
-        "Where logits behind a scattering change more than those of a trained network, it is due "
-        "to interpolation between pixels, which blurs, and not to the deformation.",
-        "by half a pixel: "
-        + "; ".join(
+        "Logits behind a scattering change more than those of a trained network because of the "
+        "interpolation between pixels, which blurs, not because of the move. (half a pixel)",
+        "; ".join(
             f"{move} {', '.join(f'{name} {_written(one)}' for name, one in found.items())}"
             for move, found in changes.items()
         ),
