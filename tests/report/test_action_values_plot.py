@@ -31,6 +31,8 @@ def test_members_that_agree_are_not_uncertain():
 def test_one_member_alone_has_no_uncertainty_to_show():
     with pytest.raises(NescioError, match="two or more members"):
         value_and_uncertainty(VALUES[:1])
+    with pytest.raises(NescioError, match="two or more members"):
+        action_value_lines({"one": VALUES[:1, 0]})
 
 
 def test_maps_show_values_above_their_uncertainty():

@@ -59,6 +59,6 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        minutes=(6, 250),
+        minutes=(7, 300),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

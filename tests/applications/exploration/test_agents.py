@@ -41,7 +41,8 @@ def test_the_chance_of_a_random_action_falls_to_epsilon():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"members": 0}, "members of 1 or more"),
+        ({"members": 0}, "a whole number of members"),
+        ({"members": 2.5}, "a whole number of members"),
         ({"prior": -1.0}, "a prior of 0 or more"),
         ({"share": 0.0}, "a share above 0"),
         ({"dropout": 1.0}, "below 1"),

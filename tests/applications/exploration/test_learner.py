@@ -1,5 +1,6 @@
 """Learners: the update beside plain PyTorch, one member and one mask per episode, resuming."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,6 +244,8 @@ def test_options_that_make_no_sense_are_refused():
         learn(CHAIN, "dropout", episodes=1, discont=0.9)
     with pytest.raises(NescioError, match="updates must be a positive whole number, got 1.5"):
         learn(CHAIN, "dropout", episodes=1, updates=1.5)
+    with pytest.raises(NescioError, match=r"as \(64, 64\), got 64"):
+        learn(CHAIN, "dropout", episodes=1, widths=64)
     with pytest.raises(NescioError, match="batch_size must be a positive whole number, got 0"):
         learn(CHAIN, "dropout", episodes=1, batch_size=0)
     for seeds in ([1, 1], 0, [], 2.5, [0, 1.5], "ab", [-1]):
@@ -314,6 +317,19 @@ def test_rewards_lost_between_two_files_are_written_again(tmp_path):
     (tmp_path / "rewards.json").unlink()
     learn(CHAIN, "epsilon_greedy", **call)
     np.testing.assert_array_equal(Rewards.load(tmp_path).rewards, found.rewards)
+
+
+def test_a_network_with_batch_normalization_goes_on_to_the_same_bits(tmp_path):
+    layers = (nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+    options = {"seeds": 2, "make_net": lambda: nn.Sequential(*deepcopy(layers)), **SMALL}
+    whole = learn(CHAIN, "epsilon_greedy", episodes=6, run=tmp_path / "a", **options)
+    learn(CHAIN, "epsilon_greedy", episodes=3, run=tmp_path / "b", **options)
+    again = learn(CHAIN, "epsilon_greedy", episodes=6, run=tmp_path / "b", **options)
+    np.testing.assert_array_equal(again.rewards, whole.rewards)
+    one, two = (learner(CHAIN, "epsilon_greedy", run=tmp_path / f, **options) for f in "ab")
+    assert one.networks.weights["1.running_mean"].abs().sum() > 0
+    for name, tensor in one.networks.weights.items():
+        assert torch.equal(tensor, two.networks.weights[name])
 
 
 def test_another_network_of_the_same_weights_is_another_run(tmp_path):

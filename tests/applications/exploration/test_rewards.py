@@ -81,3 +81,18 @@ def test_curves_show_means_intervals_and_who_reached_the_reward():
         reward_curves({})
     with pytest.raises(NescioError, match="unknown scale 'sqrt'"):
         reward_curves(found, scale="sqrt")
+
+
+def test_no_episodes_are_refused():
+    found = Rewards(rewards=np.ones((2, 3)), seeds=(0, 1))
+    assert found.first(2).episodes == 2
+    with pytest.raises(NescioError, match="episodes must be positive, got 0"):
+        found.first(0)
+
+
+def test_seeds_that_never_reach_a_reward_make_the_interval_infinite():
+    rewards = np.zeros((10, 20))
+    rewards[:6, 5:] = 1
+    found = Rewards(rewards=rewards, seeds=tuple(range(10)), solved=0.5, window=1).episodes_to()
+    assert (found.median, found.low, found.high) == (6, 6, np.inf)
+    assert found.reached == 6

@@ -28,7 +28,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         rules = {
-            "members of 1 or more": self.members >= 1,
+            "a whole number of members": isinstance(self.members, int) and self.members >= 1,
             "a prior of 0 or more": 0 <= self.prior < float("inf"),
             "a share above 0 and up to 1": 0 < self.share <= 1,
             "a rate of dropout of 0 or more and below 1": 0 <= self.dropout < 1,

@@ -36,6 +36,8 @@ class QLearning:
     widths: Sequence[int] = (64, 64)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.widths, Sequence):
+            raise NescioError(f"widths are those of hidden layers, as (64, 64), got {self.widths}")
         object.__setattr__(self, "widths", tuple(self.widths))
         if not 0 <= self.discount <= 1:
             raise NescioError(f"discount must be 0 to 1, got {self.discount}")

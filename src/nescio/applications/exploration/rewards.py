@@ -122,7 +122,9 @@ class Rewards:
         )
 
     def first(self, episodes: int) -> "Rewards":
-        """The first episodes alone."""
+        """The first episodes alone, 1 or more."""
+        if episodes < 1:
+            raise NescioError(f"episodes must be positive, got {episodes}")
         return replace(self, rewards=self.rewards[:, :episodes])
 
     def save(self, path: str | Path) -> Path:

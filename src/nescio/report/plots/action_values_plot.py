@@ -28,12 +28,16 @@ def value_and_uncertainty(values: Tensor) -> tuple[Tensor, Tensor]:
     The value is the largest mean over members; the uncertainty is the standard deviation of Q
     over members, as a root mean square over actions.
     """
+    _check_members(values)
+    return values.mean(0).amax(-1), values.var(0).mean(-1).sqrt()
+
+
+def _check_members(values: Tensor) -> None:
     if values.ndim < 2 or len(values) < 2:
         raise NescioError(
             "the uncertainty of Q needs values of two or more members or passes, (K, ..., actions),"
             f" got shape {tuple(values.shape)}"
         )
-    return values.mean(0).amax(-1), values.var(0).mean(-1).sqrt()
 
 
 @with_look
@@ -87,6 +91,8 @@ def action_value_lines(
 
     found: Q by name, `(K, N, A)`.
     """
+    for values in found.values():
+        _check_members(values)
     figure, axes = panels(len(found), height=3.0, title=title)
     for axis, (name, values) in zip(axes, found.items(), strict=True):
         middle, spread = values.mean(0), values.std(0)  # (N, A)
