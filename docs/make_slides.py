@@ -318,7 +318,7 @@ SLIDES = (
     Slide(
         "Formal stability analysis of deep models: scattering",
         "Scattering is stable to deformations; bounds (Mallat; Bruna and Mallat).",
-        (("stability", "lecture, Formal stability analysis"),),
+        (("stability", "lecture, Formal stability analysis"), ("stability", "Logits behind")),
         "Mallat's bounds hold up to constants that are not computed in the papers: background.",
     ),
     Slide(

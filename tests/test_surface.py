@@ -21,7 +21,8 @@ from nescio.core import registry
 
 FILE = Path(__file__).parent / "surface.txt"
 NAMESPACES = """
-nescio nescio.applications.active_learning nescio.attacks nescio.calibration nescio.conformal
+nescio nescio.applications.active_learning nescio.applications.exploration
+nescio.applications.influence nescio.attacks nescio.calibration nescio.conformal
 nescio.core.heads nescio.core.measures
 nescio.data nescio.data.augmentation nescio.data.corruptions nescio.data.ood nescio.detectors
 nescio.detectors.failure nescio.evaluation nescio.evaluation.under_shift nescio.geometry

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from click.testing import Result
+from sklearn.datasets import load_digits
 
 
 def test_a_run_on_images(folder: Path, nescio: Callable[..., Result]) -> None:
@@ -24,6 +26,13 @@ def test_a_run_on_images(folder: Path, nescio: Callable[..., Result]) -> None:
     assert max(found["lipschitz"]["local"]) <= found["lipschitz"]["product"]
     for name in ("adversarial", "deformations", "patch", "patched"):
         assert (folder / "s" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    x, y = load_digits(return_X_y=True)  # from 0 to 16: no patch, but all else
+    np.savez(folder / "test.npz", x=x[:100].reshape(-1, 1, 8, 8).astype(np.float32), y=y[:100])
+    words = ["stability", "run", "--data", "test.npz", "--samples", "6", "--steps", "2", "--patch"]
+    done = nescio(*words, "--out", "t")
+    assert done.exit_code == 0, done.output
+    assert "correct answers were flipped" in done.output
+    assert "Not computed, patch: the images range from 0 to 16" in done.output
 
 
 def test_inputs_that_are_not_images_have_no_pictures(

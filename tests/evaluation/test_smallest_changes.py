@@ -10,7 +10,7 @@ from torch import nn
 
 from nescio import NescioError, attacks, models, nets
 from nescio.core import to_json
-from nescio.evaluation import adversarial_examples, smallest_changes
+from nescio.evaluation import SmallestChanges, adversarial_examples, smallest_changes
 
 DUAL = {"l2": 2, "linf": 1, "l1": math.inf}
 
@@ -178,3 +178,15 @@ def test_bad_data():
         smallest_changes(net, (x, (y + 1) % 4))
     with pytest.raises(NescioError, match="radius"):
         adversarial_examples(net, (x, y), radius=0.0)
+
+
+def test_five_sizes_have_no_interval_for_their_median():
+    def median(count):
+        numbers = {"sample": range(count), "label": [0] * count, "flipped_to": [1] * count}
+        fields = {name: tuple(values) for name, values in numbers.items()}
+        sizes = tuple(0.1 * (1 + k) for k in range(count))
+        given = {"confidence": (0.9,) * count, "size": sizes}
+        return SmallestChanges(norm="linf", tried=count, **fields, **given).median
+
+    assert (median(5).low, median(5).high) == (0.0, math.inf)
+    assert (median(6).low, median(6).high) == pytest.approx((0.1, 0.6))  # 1 - 2 / 2^6 = 96.9 %

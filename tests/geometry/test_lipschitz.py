@@ -291,3 +291,37 @@ def test_wrong_arguments_are_refused():
         sampled_lipschitz(net, x, draws=0)
     with pytest.raises(NescioError, match="do not pass"):
         product_bound(net, draw(3, 5))
+
+
+class InPlace(nn.Module):
+    """Changes a view of a tensor that is used afterwards: tracing does not see it."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.activation = activation
+
+    def forward(self, x):
+        found = self.activation(x) * 1.0
+        found[:, :2].mul_(100.0)
+        return found
+
+
+@pytest.mark.parametrize("activation", [torch.relu, torch.tanh, F.elu])
+def test_no_bound_for_a_network_that_is_not_what_was_traced(activation):
+    with pytest.raises(NescioError, match="do not give its own outputs"):
+        product_bound(InPlace(activation), draw(1, 4))
+
+
+def test_smooth_layers_pass_the_check_with_their_options():
+    layers = [nn.GELU("tanh"), nn.Softplus(3.0), nn.ELU(2.0), nn.CELU(0.5), nn.SiLU(inplace=True)]
+    net = seeded(lambda: nn.Sequential(nn.Linear(4, 4), *layers))
+    assert float(product_bound(net, draw(1, 4))) >= float(sampled_lipschitz(net, draw(5, 4)))
+
+
+def test_a_network_that_does_not_run_is_refused_in_words():
+    with pytest.raises(NescioError, match=r"inputs of shape \(5,\)"):
+        sampled_lipschitz(nn.Linear(4, 3), draw(2, 5))
+    broken = nn.Sequential(nn.Tanh(), InPlace(nn.Identity()))
+    broken[1].forward = lambda x: x[:, :2].mul_(3.0)
+    with pytest.raises(NescioError, match="no gradients"):
+        sampled_lipschitz(broken, draw(2, 4))

@@ -9,7 +9,6 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import note, option
-from nescio.core import NescioError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +97,7 @@ def score(
 def _score_maps(made: "MapGuard", stream: "Stream", out: Path, batch_bytes: int) -> None:
     """Write what a guard of label maps says about all images."""
     from nescio.cli.predict import write_arrays
+    from nescio.core import NescioError
 
     if out.suffix != ".npz":
         raise NescioError(

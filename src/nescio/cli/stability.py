@@ -76,13 +76,26 @@ def stability(
     test = data_to_test(net, data_name, read)
     reading = {"head": options.pop("head"), "output": output_named(options.pop("output"))}
     wants_patch = options.pop("patch")
+    if wants_patch and test[0].ndim != 4:
+        shape = tuple(test[0].shape)
+        raise NescioError(f"--patch needs images (N, C, H, W), got inputs {shape}")
     found = stability_of(net, test, **options, **reading)
     if wants_patch:
-        found = replace(found, patch=_patched(net, test, folder, options, reading, names))
+        found = _with_patch(found, net, test, folder, options, reading, names)
     click.echo(found.words())
     click.echo(Page(tables=tuple(stability_tables(found))).text())
     write_json(folder / "stability.json", to_json(found))
     _draw(found, folder, names)
+
+
+def _with_patch(found: Any, *how: Any) -> Any:
+    """What was found, and what a patch does or why there is none."""
+    from nescio.core import NescioError
+
+    try:
+        return replace(found, patch=_patched(*how))
+    except NescioError as error:
+        return replace(found, skipped={**found.skipped, "patch": str(error)})
 
 
 def _patched(
@@ -90,14 +103,11 @@ def _patched(
 ) -> Any:
     """Make a patch, save it to print, and try it on other images."""
     from nescio.attacks import patch
-    from nescio.core import NescioError
     from nescio.evaluation import patch_success
     from nescio.models import with_head
     from nescio.report.plots.adversarial_plot import patch_images
 
     x, y = test
-    if x.ndim != 4:
-        raise NescioError(f"--patch needs images (N, C, H, W), got inputs {tuple(x.shape)}")
     source = with_head(net, test, **reading)
     seed, steps = options["seed"], 15 * options["steps"]
     made = patch(source, x[::2], y[::2], steps=steps, seed=seed)

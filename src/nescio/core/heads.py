@@ -1,180 +1,34 @@
 """How raw outputs are read: a head turns `(M, *batch, O)` into a prediction, and scores it.
 
-The spread is softplus of an output plus a floor. The floor is an option of the head.
+Heads of classes and labels are here, those of numbers in `number_heads.py`; `head.py` says what a
+head is.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core.densities import DoubleExponential, Gaussian, Regression
 from nescio.core.dirichlet import Dirichlet
 from nescio.core.errors import NescioError
+from nescio.core.head import Head as Head
+from nescio.core.head import check_positive, split_outputs
+from nescio.core.head import head_from as head_from
+from nescio.core.head import head_of_members as head_of_members
+from nescio.core.head import in_target_units as in_target_units
+from nescio.core.head import joint_head as joint_head
 from nescio.core.multilabel import MultiLabel, two_logits
-from nescio.core.noisy_logits import Draw, fixed_noise, log_mean_softmax, noisy_nll
-from nescio.core.prediction import Categorical, Prediction
+from nescio.core.noisy_logits import fixed_noise, log_mean_softmax, noisy_nll
+from nescio.core.number_heads import double_exponential as double_exponential
+from nescio.core.number_heads import evidence_of as evidence_of
+from nescio.core.number_heads import evidence_rise as evidence_rise
+from nescio.core.number_heads import fixed_variance as fixed_variance
+from nescio.core.number_heads import gaussian as gaussian
+from nescio.core.number_heads import normal_inverse_gamma as normal_inverse_gamma
+from nescio.core.prediction import Categorical
 from nescio.core.registry import heads
-from nescio.core.student_t import (
-    StudentT,
-    evidential_slope,
-    kl_normal_inverse_gamma,
-    log_student_t,
-    predictive_scale,
-)
-
-Slope = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-
-
-TASKS = ("classification", "multilabel", "regression")
-
-
-@dataclass(frozen=True, repr=False)
-class Head:
-    """A reading of raw outputs; calling it gives a prediction."""
-
-    name: str
-    options: Mapping[str, Any]  # JSON: files keep them
-    task: str  # one of TASKS
-    width: int  # network outputs for each class, label or target
-    read: Callable[[Tensor], Prediction]
-    center: Callable[[Tensor], Tensor]  # outputs -> log probabilities, or means; not checked
-    nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
-    divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
-    nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
-    gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
-    expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
-    standardized: "Head | None" = None  # the head that `in_target_units` made this one of
-    log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
-    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = (
-        None  # nll with noise, for training
-    )
-
-    def __post_init__(self) -> None:
-        if self.task not in TASKS or self.width < 1:
-            raise NescioError(
-                f"the head {self.name} needs a task of {', '.join(TASKS)} and a width of at least "
-                f"1, got task={self.task!r}, width={self.width}"
-            )
-
-    def __repr__(self) -> str:
-        options = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
-        return f"Head({self.name}({options}), {self.task})"
-
-    def __call__(self, outputs: Tensor) -> Prediction:
-        prediction = self.read(outputs)
-        if not isinstance(prediction, Prediction):
-            raise NescioError(
-                f"`read` of the head {self.name} must return a prediction, such as "
-                f"Categorical(logits), got a {type(prediction).__name__}"
-            )
-        return prediction
-
-    def logits(self, outputs: Tensor) -> Tensor:
-        """What detectors read: class logits, or where a head has none, log probabilities."""
-        if self.gives_logits:
-            return outputs
-        if self.log_concentrations is not None:  # their softmax is the mean
-            return self.log_concentrations(outputs)
-        return self.center(outputs) if self.expand is None else self.expand(outputs)
-
-    def __reduce__(self) -> Any:
-        return head_from, (self.name, dict(self.options))
-
-    def __deepcopy__(self, _: Any) -> "Head":
-        return self  # nothing in it changes
-
-
-def head_from(name: str, options: Mapping[str, Any], given: Head | None = None) -> Head:
-    """A head as a file or a pickle names it: its functions are those of this version of nescio.
-
-    given: one that nescio does not have, which is then used, in the units of the options.
-    """
-    own = {key: value for key, value in options.items() if key != UNITS}
-    made: Head = heads[name](**own) if given is None else given
-    if UNITS not in options:
-        return made
-    return in_target_units(made, *_statistics(options[UNITS]))
-
-
-UNITS = "units"  # the option of a head that has the statistics of the targets
-
-
-def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
-    """The head in the units of the targets y, of networks that learned (y - mean) / scale.
-
-    mean, scale: `(M, D)`, by member; options of the head, so that files keep them. Outputs may have
-    several members in a row for each of the M, as draws of its dropout masks or weights.
-    """
-    if head.task != "regression":
-        raise NescioError(f"only the targets of a regression have units; the head is {head.name}")
-    if UNITS in head.options:
-        raise NescioError("the head is in units of its targets already; give the one before")
-    both = mean.double().cpu(), scale.double().cpu()
-
-    def fitting(outputs: Tensor) -> tuple[Tensor, Tensor]:  # each (M, 1, ..., D)
-        draws, rest = divmod(len(outputs), len(mean))
-        if rest:
-            raise NescioError(
-                f"the head has target statistics of {len(mean)} member(s), the outputs have "
-                f"{len(outputs)} members; choose members of a model with model.choose(...)"
-            )
-        shape = (len(outputs), *(1 for _ in outputs.shape[1:-1]), -1)
-        shift, width = (t.repeat_interleave(draws, 0).view(shape).to(outputs) for t in both)
-        return shift, width
-
-    def read(outputs: Tensor) -> Prediction:
-        prediction = head.read(outputs)
-        assert isinstance(prediction, Regression)
-        return prediction.rescaled(*fitting(outputs))
-
-    def center(outputs: Tensor) -> Tensor:
-        shift, width = fitting(outputs)
-        return head.center(outputs) * width + shift
-
-    def nll(outputs: Tensor, y: Tensor) -> Tensor:
-        shift, width = fitting(outputs)
-        return head.nll(outputs, (y - shift) / width) + width.log().sum(-1)
-
-    units = {key: t.tolist() for key, t in zip(("mean", "scale"), both, strict=True)}
-    options = {**head.options, UNITS: units}
-    made: dict[str, Any] = {
-        "options": options,
-        "read": read,
-        "center": center,
-        "nll": nll,
-        "nll_slope": None,
-    }
-    return replace(head, **made, standardized=head)  # a divergence has no units
-
-
-def head_of_members(head: Head, members: Sequence[int]) -> Head:
-    """The head of some of the members that it was made for, by index."""
-    units = head.options.get(UNITS)
-    if head.standardized is None or units is None or len(units["mean"]) == 1:
-        return head
-    mean, scale = _statistics(units)
-    return in_target_units(head.standardized, mean[list(members)], scale[list(members)])
-
-
-def joint_head(each: Sequence[Head]) -> Head:
-    """One head for the outputs of several members, from the head of each."""
-    first = each[0].standardized
-    if first is None:
-        return each[0]
-    mean, scale = zip(*(_statistics(head.options[UNITS]) for head in each), strict=True)
-    return in_target_units(first, torch.cat(mean), torch.cat(scale))
-
-
-def _statistics(units: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    mean, scale = (torch.tensor(units[key], dtype=torch.float64) for key in ("mean", "scale"))
-    return mean, scale
 
 
 @heads.register
@@ -371,13 +225,13 @@ def gaussian_logits(*, samples: int = 10, floor: float = 1e-6) -> Head:
     every prediction, fresh ones for each label in training. samples: an even number; the draws come
     in pairs of opposite sign.
     """
-    _positive(floor, "floor")
+    check_positive(floor, "floor")
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2 or samples % 2:
         raise NescioError(f"samples must be an even number from 2 up, got {samples!r}")
     pairs = samples // 2
 
     def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
-        logits, variance = _split(floor, outputs, "class (logit, variance)")
+        logits, variance = split_outputs(floor, outputs, "class (logit, variance)")
         return logits, variance.sqrt()
 
     def center(outputs: Tensor) -> Tensor:
@@ -395,146 +249,3 @@ def gaussian_logits(*, samples: int = 10, floor: float = 1e-6) -> Head:
         lambda p, q: _kl_categorical(center(p), center(q)),
         noisy_nll=lambda outputs, y, draw: noisy_nll(*split(outputs), y, pairs, draw),
     )
-
-
-@heads.register
-def gaussian(*, floor: float = 1e-6) -> Head:
-    """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs."""
-    _positive(floor, "floor")
-    slope, options = partial(_gaussian_slope, floor), {"floor": floor}
-    densities = Gaussian, _gaussian_nll, _kl_gaussian
-    return _regression("gaussian", options, 2, partial(_split, floor), *densities, slope)
-
-
-@heads.register
-def fixed_variance(*, variance: float = 1.0) -> Head:
-    """Mean of D normal targets from D outputs; the noise variance is known."""
-    _positive(variance, "variance")
-
-    def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
-        return outputs, torch.full_like(outputs, variance)
-
-    densities = Gaussian, _gaussian_nll, _kl_gaussian
-    return _regression("fixed_variance", {"variance": variance}, 1, split, *densities)
-
-
-@heads.register
-def double_exponential(*, floor: float = 1e-6) -> Head:
-    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs."""
-    _positive(floor, "floor")
-    densities = DoubleExponential, _laplace_nll, _kl_laplace
-    options = {"floor": floor}
-    return _regression("double_exponential", options, 2, partial(_split, floor), *densities)
-
-
-@heads.register
-def normal_inverse_gamma(*, floor: float = 1e-6) -> Head:
-    """Student t densities of D targets and their evidence, from 4 D outputs (Amini et al., 2020).
-
-    The outputs are the means, then nu, alpha - 1 and beta: softplus(output) + floor.
-    """
-    _positive(floor, "floor")
-    split = partial(evidence_of, floor)
-
-    def nll(outputs: Tensor, y: Tensor) -> Tensor:
-        mean, nu, alpha, beta = split(outputs)
-        return -log_student_t(y, mean, predictive_scale(nu, alpha, beta), 2 * alpha).sum(-1)
-
-    return Head(
-        "normal_inverse_gamma",
-        {"floor": floor},
-        "regression",
-        4,
-        lambda outputs: StudentT.from_normal_inverse_gamma(*split(outputs)),
-        lambda outputs: split(outputs)[0],
-        nll,
-        lambda p, q: kl_normal_inverse_gamma(split(p), split(q)).sum(-1),
-        lambda outputs, y: (
-            nll(outputs, y),
-            evidence_rise(outputs, evidential_slope(y, *split(outputs))),
-        ),
-    )
-
-
-def evidence_rise(outputs: Tensor, slopes: Sequence[Tensor]) -> Tensor:
-    """Derivatives in the raw outputs, from those in mean, nu, alpha and beta."""
-    raw = outputs[..., outputs.shape[-1] // 4 :]
-    return torch.cat([slopes[0], raw.sigmoid() * torch.cat([*slopes[1:]], dim=-1)], dim=-1)
-
-
-def evidence_of(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean, nu, alpha and beta of raw outputs `(M, *batch, 4 D)`, each `(M, *batch, D)`."""
-    if outputs.shape[-1] % 4:
-        raise NescioError(
-            f"this head needs four outputs per target (mean, nu, alpha, beta), got "
-            f"{outputs.shape[-1]}"
-        )
-    mean, *raw = outputs.chunk(4, dim=-1)
-    nu, excess, beta = (F.softplus(part) + floor for part in raw)
-    return mean, nu, 1 + excess, beta
-
-
-def _regression(
-    name: str,
-    options: Mapping[str, float],
-    width: int,
-    split: Callable[[Tensor], tuple[Tensor, Tensor]],  # outputs -> mean, spread
-    value: Callable[[Tensor, Tensor], Prediction],
-    nll: Callable[[Tensor, Tensor, Tensor], Tensor],
-    divergence: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
-    slope: Slope | None = None,
-) -> Head:
-    return Head(
-        name,
-        options,
-        "regression",
-        width,
-        lambda outputs: value(*split(outputs)),
-        lambda outputs: split(outputs)[0],
-        lambda outputs, y: nll(*split(outputs), y),
-        lambda p, q: divergence(*split(p), *split(q)),
-        slope,
-    )
-
-
-def _gaussian_nll(mean: Tensor, variance: Tensor, target: Tensor) -> Tensor:
-    scaled = (target - mean).square() / variance
-    return (0.5 * (variance.log() + scaled) + HALF_LOG_TWO_PI).sum(-1)
-
-
-def _gaussian_slope(floor: float, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    raw = outputs.chunk(2, dim=-1)[1]
-    mean, variance = _split(floor, outputs)
-    pull = (mean - y) / variance
-    excess = (mean - y) * pull  # squared error in units of the variance
-    scores = (0.5 * (variance.log() + excess) + HALF_LOG_TWO_PI).sum(-1)
-    spread = 0.5 * (1 - excess) / variance * raw.sigmoid()
-    return scores, torch.cat([pull, spread], dim=-1)
-
-
-def _kl_gaussian(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Tensor:
-    ratio = v1 / v2
-    return 0.5 * (ratio - 1 - ratio.log() + (m1 - m2).square() / v2).sum(-1)
-
-
-def _laplace_nll(mean: Tensor, scale: Tensor, target: Tensor) -> Tensor:
-    return ((2 * scale).log() + (target - mean).abs() / scale).sum(-1)
-
-
-def _kl_laplace(m1: Tensor, b1: Tensor, m2: Tensor, b2: Tensor) -> Tensor:
-    gap = (m1 - m2).abs()
-    return ((b2 / b1).log() + gap / b2 + b1 / b2 * (-gap / b1).exp() - 1).sum(-1)
-
-
-def _split(
-    floor: float, outputs: Tensor, what: str = "target (mean, spread)"
-) -> tuple[Tensor, Tensor]:
-    if outputs.shape[-1] % 2:
-        raise NescioError(f"this head needs two outputs per {what}, got {outputs.shape[-1]}")
-    mean, raw = outputs.chunk(2, dim=-1)
-    return mean, F.softplus(raw) + floor
-
-
-def _positive(value: float, name: str) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise NescioError(f"{name} must be positive and finite, got {value}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core.errors import NescioError
-from nescio.core.heads import UNITS, Head, head_from
+from nescio.core.head import UNITS, Head, head_from
 from nescio.core.random import generator
 from nescio.core.registry import heads
 

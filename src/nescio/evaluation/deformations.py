@@ -47,7 +47,8 @@ def deformations(
     with another label; `bound`, what `change` cannot exceed by the product bound of the network and
     the change of the images; a network that has no such bound has no such row. The outputs are
     logits, or whatever a network returns; those of all members are compared together. The subject
-    "inputs" has the change of the images themselves, in the same unit.
+    "inputs" has the change of the images themselves, in the same unit. Images are interpolated
+    linearly between pixels, which blurs them a little; that blur is a part of every change.
     """
     shifts = _shifts(kind, sizes, seed)
     images = as_inputs(x, "x")

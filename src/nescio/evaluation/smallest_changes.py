@@ -50,14 +50,19 @@ class SmallestChanges:
 
     @property
     def median(self) -> Interval:
-        """The median size with its exact interval of 95 %, from order statistics."""
+        """The median size with its exact interval of 95 %, from order statistics.
+
+        Of fewer than six samples it is everything from 0 up.
+        """
         from scipy.stats import binom
 
         ordered = self.sizes.sort().values
         count = len(ordered)
-        low = max(int(binom.ppf(0.025, count, 0.5)), 1)
-        middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-        return Interval(float(middle), float(ordered[low - 1]), float(ordered[count - low]))
+        low = int(binom.ppf(0.025, count, 0.5))
+        middle = float((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
+        if low == 0:
+            return Interval(middle, 0.0, math.inf)
+        return Interval(middle, float(ordered[low - 1]), float(ordered[count - low]))
 
     def within(self, size: float) -> Interval:
         """The share of samples that a change of at most `size` flips, with its exact interval."""

@@ -89,7 +89,7 @@ def _changes(found: SmallestChanges, *, images: bool) -> str:
     ends = ["no change found" if known(end) is None else f"{end:.3g}"
             for end in (middle.low, middle.high)]  # fmt: skip
     return (
-        f"{what}; half of them by a change of at most {middle.value:.3g} of the range of the data "
+        f"{what}; half of all by a change of at most {middle.value:.3g} of the range of the data "
         f"({_norm(found.norm, images=images)}{levels}; 95 % interval {ends[0]} to {ends[1]})."
     )
 

@@ -7,10 +7,16 @@ from nescio_papers.kit import Findings, Settings, absent, all_images, joined, ju
 from nescio_papers.robust_deep_learning import (
     stability_adversarial,
     stability_deformations,
+    stability_interpolation,
     stability_lipschitz,
     stability_patch,
 )
-from nescio_papers.robust_deep_learning.stability_networks import digit_networks, sizes_of
+from nescio_papers.robust_deep_learning.stability_networks import (
+    FIXED,
+    PLAIN,
+    digit_networks,
+    sizes_of,
+)
 
 INTRODUCTION = (
     "How stable are the answers of a network? First, how fast its logits can change: exactly, on "
@@ -32,6 +38,9 @@ def run(settings: Settings) -> Findings:
         networks = digit_networks(settings, sizes, images)
         parts["lipschitz"] = stability_lipschitz.digits(settings, sizes, images, networks)
         parts["deformations"] = stability_deformations.digits(settings, sizes, images, networks)
+        parts["interpolation"] = stability_interpolation.half_a_pixel(
+            {name: networks[name] for name in (FIXED, PLAIN)}, images.test[0][: sizes.deformed]
+        )
     parts["adversarial"] = stability_adversarial.adversarial(settings)
     parts["patch"] = stability_patch.patched(settings)
     whole = joined(parts, INTRODUCTION)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import fsum, inf, sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nescio.core import NescioError
 from nescio.geometry.affine_maps import gradients
 from nescio.geometry.lipschitz.norms import check_norm, operator_norm
-from nescio.geometry.tracing.domain import Bend, Domain, Function, Linear, Part
+from nescio.geometry.tracing.domain import Bend, Curve, Domain, Function, Linear, Part
 from nescio.geometry.tracing.instances import Instance, Source, as_points, instances, together
 from nescio.geometry.tracing.operator_norms import OUTWARD
 
@@ -97,8 +97,6 @@ class Stretch(Domain):
     copies count where units are used, so that the windows of a pooling together count once.
     """
 
-    values: ClassVar[bool] = False
-
     def __init__(self, norm: str) -> None:
         super().__init__()
         self.norm = norm
@@ -174,16 +172,20 @@ class Stretch(Domain):
 
     def bend(self, part: Part, bend: Bend) -> Part:
         steepest = max(float(torch.as_tensor(slope).abs().max()) for slope in bend.slopes)
-        return self.curve(part, "", steepest)
+        return self._stretched(part, steepest)
 
-    def curve(self, part: Part, name: str, steepest: float) -> Part:  # noqa: ARG002
-        return replace(part, error=_base(part.error.constant * steepest, part.error.features))
-
-    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:
+    def curve(self, part: Part, curve: Curve) -> Part:
+        if curve.shape is None:
+            return self._stretched(part, curve.steepest)
         if self.norm != "l2":
-            raise NescioError(f'{name} is bounded in the norm "l2" only, asked for {self.norm!r}')
-        self.factors.append((self.layer, factor))
-        return self._fresh(self.constant([part]) * factor, shape)
+            raise NescioError(
+                f'{curve.name} is bounded in the norm "l2" only, asked for {self.norm!r}'
+            )
+        self.factors.append((self.layer, curve.steepest))
+        return self._fresh(self.constant([part]) * curve.steepest, curve.shape)
+
+    def _stretched(self, part: Part, times: float) -> Part:
+        return replace(part, error=_base(part.error.constant * times, part.error.features))
 
     def largest(self, parts: Sequence[Part]) -> Part:
         return self._fresh(self.constant(parts), parts[0].features)

@@ -76,7 +76,12 @@ def _largest_ratio(instance: Instance, points: Tensor, norm: str) -> Tensor:
 def _jacobian(instance: Instance, x: Tensor) -> Tensor:
     inputs = x.clone().requires_grad_()
     with torch.enable_grad():
-        return gradients(instance.logits(inputs), inputs)
+        logits = instance.logits(inputs)
+        try:
+            return gradients(logits, inputs)
+        except RuntimeError as error:
+            line = str(error).strip().split("\n")[0]
+            raise NescioError(f"the network has no gradients by its inputs: {line}") from error
 
 
 def _steepest(jacobian: Tensor, norm: str) -> Tensor:

@@ -9,7 +9,7 @@ each unit of each row lies; a domain with cells first cuts them so that there is
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +30,16 @@ class Bend:
     points: tuple[Any, ...]
     slopes: tuple[Any, ...]  # one more than points
     offsets: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A function that is not piecewise affine, of each unit by itself or of all units together."""
+
+    name: str
+    function: Function
+    steepest: float  # it stretches by at most so much; of all units together, in the 2-norm
+    shape: tuple[int, ...] | None = None  # of its outputs; None: of each unit by itself
 
 
 @dataclass(frozen=True)
@@ -76,8 +86,6 @@ class Part:
 
 class Domain:
     """How parts are combined, layer by layer; a subclass says where its rows lie: `above`."""
-
-    values: ClassVar[bool] = True  # whether coefs give the numbers of a network
 
     def __init__(self) -> None:
         self.version = 0
@@ -143,13 +151,9 @@ class Domain:
             best = torch.where(higher, part.coefs, best)
         return self.made(Part(best, parts[0].version))
 
-    def curve(self, part: Part, name: str, steepest: float) -> Part:  # noqa: ARG002
-        """A smooth activation of every unit whose slope is at most `steepest`."""
-        raise NescioError(f"{name} is not piecewise affine")
-
-    def contract(self, part: Part, name: str, factor: float, shape: Sequence[int]) -> Part:  # noqa: ARG002
-        """A function of all units, to others of a shape, that stretches by at most `factor`."""
-        raise NescioError(f"{name} is not piecewise affine")
+    def curve(self, part: Part, curve: Curve) -> Part:  # noqa: ARG002
+        """A function that is not affine anywhere; only a domain that bounds slopes takes it."""
+        raise NescioError(f"{curve.name} is not piecewise affine")
 
     def made(self, part: Part) -> Part:
         self.widest = max(self.widest, part.coefs[0, 0].numel())
@@ -305,3 +309,11 @@ class Points(Domain):
     def largest(self, parts: Sequence[Part]) -> Part:
         self.faces += (len(parts) - 1) * parts[0].coefs[0, 0].numel()
         return super().largest(parts)
+
+
+class Values(Points):
+    """Rows are points of which only the values count, so that any function can be applied."""
+
+    def curve(self, part: Part, curve: Curve) -> Part:
+        value = curve.function(self.value(part.coefs))
+        return self.made(Part(torch.stack([value, *(torch.zeros_like(value),) * 2])))

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from nescio.core import InputShapeError, NescioError, as_batch, as_tensor, generator
 from nescio.geometry.tracing import bends, slopes  # noqa: F401 (what they handle)
 from nescio.geometry.tracing.arithmetic import as_constant
-from nescio.geometry.tracing.domain import Domain, Linear, Part, Points, generic
+from nescio.geometry.tracing.domain import Domain, Linear, Part, Values, generic
 from nescio.geometry.tracing.traced import Traced as Traced
 from nescio.models import Predictor, networks
 from nescio.nets import copied, is_scripted, unwrapped
@@ -91,7 +91,7 @@ class Instance:
 
     def run(self, domain: Domain, part: Part) -> Part:
         """The logits as a part, over the domain's rows."""
-        if domain.values and part.features not in self.checked:
+        if part.features not in self.checked:
             self._check(part)
             self.checked.add(part.features)
         out = self._trace(domain, part)
@@ -119,8 +119,15 @@ class Instance:
             return run(self.net, self.names, Traced.of(part, domain))
 
     def _plain(self, x: Tensor) -> Tensor:
-        with self._fixed(), _Wide():
-            out: Tensor = self.net(x.clone())
+        try:
+            with self._fixed(), _Wide():
+                out: Tensor = self.net(x.clone())
+        except Exception as error:  # a user's forward may raise anything
+            line = str(error).strip().split("\n")[0]
+            raise NescioError(
+                f"the network does not run in float64 on inputs of shape {tuple(x.shape[1:])}: "
+                f"{line}. Tensors of its own must be parameters or buffers"
+            ) from error
         return out[:, None] if out.ndim == 1 else out
 
     @torch.no_grad()
@@ -129,16 +136,9 @@ class Instance:
         reached = part.coefs[:, :1].detach().sum(0)  # where all unknowns are 1
         spread = reached.square().mean().sqrt().clamp(1.0, 1e6) * generic(part.features)
         x = torch.cat([reached, -reached, spread[None], -spread[None]])
-        points = Points()
+        points = Values()
         linear, _, constant = self._trace(points, points.start(x, torch.zeros_like(x))).coefs
-        try:
-            truth = self._plain(x)
-        except Exception as error:  # a user's forward may raise anything
-            line = str(error).strip().split("\n")[0]
-            raise NescioError(
-                f"the network does not run in float64: {line}. Tensors of its own must be "
-                "parameters or buffers"
-            ) from error
+        truth = self._plain(x)
         size = (linear.abs() + constant.abs() + truth.abs()).amax().item()
         apart = (linear + constant - truth).abs().amax().item()
         if not apart <= ALIKE * size:  # not a number either

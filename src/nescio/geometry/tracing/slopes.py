@@ -2,8 +2,10 @@
 
 # ruff: noqa: ARG001 (every operation is called with the function and the arguments it stands for)
 
+from functools import partial
 from typing import Any
 
+from nescio.geometry.tracing.domain import Curve
 from nescio.geometry.tracing.traced import Traced, handles
 from nescio.nets import Scattering
 
@@ -30,18 +32,22 @@ STEEPEST = {  # the largest slope of each, rounded up
 
 @handles(*STEEPEST)
 def _curve(func: Any, x: Traced, *args: Any, **kwargs: Any) -> Traced:
-    name = func.__name__
-    return Traced.of(x.domain.curve(x.part, name, STEEPEST[name]), x.domain)
+    return _curved(x, lambda z: func(z, *args, **kwargs), func.__name__, STEEPEST[func.__name__])
 
 
 @handles("elu", "elu_", "celu", "celu_")
-def _elu(func: Any, x: Traced, alpha: float = 1.0, *args: Any, **kwargs: Any) -> Traced:
+def _elu(func: Any, x: Traced, alpha: float = 1.0, **kwargs: Any) -> Traced:
     steepest = 1.0 if func.__name__.startswith("celu") else max(1.0, abs(alpha))
-    return Traced.of(x.domain.curve(x.part, func.__name__, steepest), x.domain)
+    return _curved(x, partial(func, alpha=alpha, **kwargs), func.__name__, steepest)
 
 
 @handles("scattering_coefficients")
 def _scattering(func: Any, x: Traced, front: Scattering) -> Traced:
     shape = (x.shape[1] * front.paths, front.rows, front.columns)
-    part = x.domain.contract(x.part, "a scattering transform", front.expansion, shape)
-    return Traced.of(part, x.domain)
+    name, steepest = "a scattering transform", front.expansion
+    return _curved(x, front, name, steepest, shape)
+
+
+def _curved(x: Traced, function: Any, name: str, steepest: float, shape: Any = None) -> Traced:
+    curve = Curve(name=name, function=function, steepest=steepest, shape=shape)
+    return Traced.of(x.domain.curve(x.part, curve), x.domain)
