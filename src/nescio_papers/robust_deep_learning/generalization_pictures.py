@@ -25,10 +25,11 @@ WIDE = {  # measured over the width
 @with_look
 def learning(found: RandomLabels, others: Mapping[str, RandomLabels]) -> Figure:
     """Training loss and accuracy by epoch, for labels and inputs that say less and less."""
-    title = f"{found.samples} MNIST digits, their labels or pixels made random: all are fitted"
-    figure, axes = panels(2, height=3.6, title=title)
     curves = {TRUE: (found, 0), **{name: (one, 0) for name, one in others.items()}}
     curves[RANDOM] = (found, -1)
+    fitted = all(np.isfinite(one.epochs_to_fit[row]).all() for one, row in curves.values())
+    title = f"{found.samples} MNIST digits, their labels or pixels made random"
+    figure, axes = panels(2, height=3.6, title=title + ": all are fitted" * fitted)
     for axis, name in zip(axes, ("loss", "train"), strict=True):
         for number, (kind, (one, row)) in enumerate(curves.items()):
             values = getattr(one, name)[row]  # (R, E)

@@ -71,14 +71,24 @@ def classes(found: Quality, maps: UncertaintyMaps, y: Tensor, shares: list[float
         axis.scatter(shares, values, color=color, zorder=3)
         for share, value, label in zip(shares, values, CAMVID_CLASSES, strict=True):
             if np.isfinite(value):
-                axis.annotate(label, (share, value), xytext=(3, 3), textcoords="offset points",
-                              fontsize=8)  # fmt: skip
+                below = _is_crowded(share, value, shares, values)
+                axis.annotate(label, (share, value), xytext=(3, -9 if below else 3),
+                              textcoords="offset points", fontsize=8)  # fmt: skip
         axis.margins(x=0.2, y=0.1)
         axis.set(xscale="log", xlabel="share of the training pixels", title=NAMES[name])
         axis.set(ylim=(0, None), ylabel="mean over the pixels of the class, nats", xticks=TICKS)
         axis.minorticks_off()
         per_cent(axis.xaxis)
     return figure
+
+
+def _is_crowded(share: float, value: float, shares: list[float], values: list[float]) -> bool:
+    """Whether a label above the point would run into that of a class just above it."""
+    height = float(np.nanmax(values)) / 15
+    return any(
+        abs(np.log(other / share)) < 1 and 0 < above - value < height
+        for other, above in zip(shares, values, strict=True)
+    )
 
 
 @with_look
