@@ -19,6 +19,8 @@ def summary(
         f"# {experiment.title}",
         f"Source: {experiment.source}. Made by `{command}` ({how}, seed {settings.seed}).",
     ]
+    if settings.quick:
+        lines.append("Numbers of samples, seeds and epochs in the text are those of a full run.")
     for part in experiment.parts:
         if part.name in done:
             lines += _part(done[part.name])

@@ -124,6 +124,8 @@ def test_a_run_that_stopped_goes_on_to_the_same_numbers(found, tmp_path):
         fit_random_labels(make, MOONS.train, (x[:20], y[:20]), **call)
     with pytest.raises(NescioError, match="another run"):
         fit_random_labels(lambda: tanh(48), MOONS.train, MOONS.test, **call)
+    with pytest.raises(NescioError, match="epochs=10 are fewer"):
+        fit_random_labels(make, MOONS.train, MOONS.test, **call | {"epochs": 10})
 
 
 def test_a_network_that_is_not_piecewise_affine_has_no_far_field():

@@ -212,6 +212,7 @@ def test_bits_and_nats(paper, tmp_path):
 def test_a_quick_run_says_so(paper, tmp_path):
     text = run_experiment(paper.experiment, tmp_path, settings=Settings(quick=True)).read_text()
     assert "`nescio reproduce paper --quick` (quick run, seed 0)" in text
+    assert "those of a full run" in text
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,11 @@ class Fit:
         here = self._settings(fresh)
         check_same_run(folder / COURSE, said["settings"], here, "delete the folder")
         state: Stepper = load(folder / STATE, kind="stepper", net=fresh.net, loss=fresh.loss)
+        if state.rounds > self.epochs:
+            raise NescioError(
+                f"{folder} holds {state.rounds} epochs, epochs={self.epochs} are fewer; give at "
+                "least as many, or another folder"
+            )
         return state, Course(**said["course"]).until(state.rounds)
 
     def _save(self, state: Stepper, course: Course, folder: Path) -> None:
