@@ -32,6 +32,8 @@ EXAMPLES = [
     ("scattering", ((2, 9, 8), 4), {"scales": 1, "orientations": 3, "hidden": 5}, (2, 9, 8)),
     ("dilated_cnn", ((3, 9, 8), 4), {"width": 5, "depth": 2, "dropout": 0.5}, (3, 9, 8)),
     ("unet", ((3, 9, 7), 4), {"width": 3, "depth": 3, "dropout": 0.5, "stem": 2}, (3, 9, 7)),
+    ("lstm", ((3, 7), 4), {"width": 5, "dropout": 0.5}, (3, 7)),
+    ("gru", ((3, 7), 4), {"width": 5, "depth": 2, "pooling": "mean"}, (3, 7)),
     ("resnet", (), {"blocks": 1}, (3, 32, 32)),
     ("resnet", ((1, 9, 8), 4), {"blocks": 2, "width": 3}, (1, 9, 8)),
 ]

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nescio import training
 from nescio.models.model import Model
-from nescio.training import train as training
 from nescio_papers.kit import Settings
 
 SHARE = 0.01  # of the range of an input: the practical's 0.08 of 8 and 0.02 of 2
