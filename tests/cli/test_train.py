@@ -276,12 +276,15 @@ def test_a_data_set_with_a_name_knows_what_to_ignore(
     words += ["--head", "gaussian_logits", "--augment", "mirrors,colors=0.1,affine=5"]
     done = nescio(*words, "--epochs", "1")
     assert done.exit_code == 0, done.output
-    assert "11 classes, of which 3, 4, 5, 6, 7 never occur in training, label maps" in done.output
+    assert "11 classes, of which 3, 4, 5, 6, 7 and 3 others never occur in training" in done.output
     assert "mean_iou" in done.output
     assert nescio("predict", "run", "--data", "camvid", "--out", "p.npz").exit_code == 0
     with np.load(folder / "p.npz") as table:
         assert table["probs"].shape == (9, 6, 7, 11)
         assert table["mutual_information"].max() > 0
+    words = ["guard", "run", "--calibration", "camvid", "--risk", "0.9", "--out", "g.safetensors"]
+    done = nescio(*words)
+    assert done.exit_code == 0, done.output
 
 
 def test_a_recipe_with_a_network_of_its_own_takes_no_other(

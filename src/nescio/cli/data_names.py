@@ -77,6 +77,12 @@ def labeled(
     return pair
 
 
+def ignored_in(text: str) -> int | None:
+    """The label that a data set with a name leaves out; files have none of their own."""
+    given = named(text)
+    return None if given.table or given.whole_file else dataset_named(text).ignore_index
+
+
 def inputs_named(text: str, columns: Columns = None) -> Tensor:
     """Inputs alone: x of an .npz, a table, or the test inputs of a data set."""
     given = named(text)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.data_names import data_to_test, input_columns, labeled, names_of
+from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
@@ -150,6 +150,8 @@ def guard(
         names = names or listed(target)
     calibration = data_to_test(source, calibration_name, calibrated, part)
     maps = options["ignore_index"] is not None or calibration[1].ndim > 2
+    if maps and options["ignore_index"] is None:
+        options["ignore_index"] = ignored_in(calibration_name)
     if (passes := options.pop("passes")) is not None:
         source = mc_dropout(source, passes=passes)
     read = partial(calibrated, columns=columns)
