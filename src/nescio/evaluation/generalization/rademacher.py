@@ -47,12 +47,20 @@ class Rademacher:
         return float(self.values.mean())
 
     def interval(self, *, level: float = 0.95) -> Interval:
-        """The mean with Student's interval over the draws.
+        """The mean over the draws, with an interval of the complexity.
 
-        Where the values are not exact, it is an interval of what training finds; the complexity
-        can be far above it.
+        For answers of -1 or 1 it holds with probability `level` whatever the inputs: one of the n
+        signs of a draw changes its value by at most 2 / n, so that the mean of the largest values
+        is within sqrt(2 log(2 / (1 - level)) / (n draws)) of the complexity (McDiarmid, 1989).
+        Where training need not have found the largest, only the lower end is known, and the upper
+        one is 1. For other functions it is Student's interval over the draws.
         """
-        return t_interval(self.values, level=level)
+        if not self.signs:
+            return t_interval(self.values, level=level)
+        check_level(level)
+        half = math.sqrt(2 * math.log(2 / (1 - level)) / (self.samples * len(self.values)))
+        high = min(1.0, self.estimate + half) if self.exact else 1.0
+        return Interval(self.estimate, max(0.0, self.estimate - half), high)
 
     def bound(self, error: float, *, margin: float | None = None, level: float = 0.95) -> float:
         """What theory says of the error rate on new data, given that on the training data.
