@@ -78,7 +78,7 @@ def labeled(
 
 
 def ignored_in(text: str) -> int | None:
-    """The label that a data set with a name leaves out; files have none of their own."""
+    """The label that a data set with a name leaves out; files do not say it."""
     given = named(text)
     return None if given.table or given.whole_file else dataset_named(text).ignore_index
 
