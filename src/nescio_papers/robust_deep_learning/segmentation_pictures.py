@@ -86,7 +86,7 @@ def _is_crowded(share: float, value: float, shares: list[float], values: list[fl
     """Whether a label above the point would run into that of a class just above it."""
     height = float(np.nanmax(values)) / 15
     return any(
-        abs(np.log(other / share)) < 1 and 0 < above - value < height
+        share / 3 < other < 3 * share and 0 < above - value < height
         for other, above in zip(shares, values, strict=True)
     )
 
