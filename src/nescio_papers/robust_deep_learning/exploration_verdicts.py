@@ -19,7 +19,7 @@ from nescio_papers.robust_deep_learning.exploration_races import (
 
 SOURCE = "lecture, Application in Reinforcement Learning"
 THESIS = "lecture, figure 5.4 (Gal, 2016)"
-FIGURES, OWN = "figure to reach", "a question of ours"
+FIGURES, OWN = "our own goal", "a question of ours"
 PUBLISHED = {DROPOUT: 25, SLOW: 175}  # batches after the burn-in to a reward of 1
 WITHIN, GREEDY_AT_MOST = 2000, 0.1  # episodes of the chain; share of seeds
 WORDS = {

@@ -17,7 +17,7 @@ from nescio_papers.robust_deep_learning.recurrent_runs import (
 
 PAPER = "Gal and Ghahramani (2016b), as in the lecture"
 FIGURE_1 = "lecture, and RNNs (figure 1 of Gal and Ghahramani, 2016b)"
-FIGURES = "figure to reach"
+FIGURES = "our own goal"
 MOST = 2  # sets of three with a smaller NLL
 Found = Mapping[str, Mapping[str, KindOutcome]]  # by data set and kind
 

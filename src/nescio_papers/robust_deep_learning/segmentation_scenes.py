@@ -48,7 +48,7 @@ from nescio_papers.robust_deep_learning.segmentation_network import (
 
 SCENES, CLASSES, ERRORS = (f"segmentation-{name}.png" for name in ("scenes", "classes", "errors"))
 SOURCE = "lecture, Application in Semantic Segmentation (Kendall and Gal, 2017)"
-FIGURES = "figure to reach"
+FIGURES = "our own goal"
 LEAST_IOU, LEAST_AUROC = 0.45, 0.85
 SAMPLED, PLAIN = "MC dropout", "dropout off"
 INTRODUCTION = (
@@ -167,7 +167,7 @@ def words(one: Interval | Difference, digits: int = 3) -> str:
 
 
 def claims(found: Results) -> list[Claim]:
-    """What the lecture and its source say, and the figures to reach."""
+    """What the lecture and its source say, and our own goals."""
     own, best = found.quality[SAMPLED].mean_iou, found.ranking[TOTAL]["auroc"]
     rare, edge = found.rare_gaps[EPISTEMIC], found.edge_gaps[ALEATORIC]
     names = ", ".join(CAMVID_CLASSES[index] for index in found.rare)
