@@ -149,9 +149,7 @@ def guard(
     if numbers and target is not None and len(listed(target)) > 1:
         names = names or listed(target)
     calibration = data_to_test(source, calibration_name, calibrated, part)
-    maps = options["ignore_index"] is not None or calibration[1].ndim > 2
-    if maps and options["ignore_index"] is None:
-        options["ignore_index"] = ignored_in(calibration_name)
+    maps = _are_maps(options, calibration[1], calibration_name)
     if (passes := options.pop("passes")) is not None:
         source = mc_dropout(source, passes=passes)
     read = partial(calibrated, columns=columns)
@@ -180,6 +178,14 @@ def guard(
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     result = "maps.npz" if maps else "decisions.csv"
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _are_maps(options: dict[str, Any], labels: Any, name: str) -> bool:
+    """Whether pixels or steps have labels; a data set with a name knows what to ignore."""
+    maps = options["ignore_index"] is not None or labels.ndim > 2
+    if maps and options["ignore_index"] is None:
+        options["ignore_index"] = ignored_in(name)
+    return maps
 
 
 def _tried(made: Any, test: Any, title: str) -> dict[str, Any]:
