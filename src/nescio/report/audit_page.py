@@ -7,7 +7,7 @@ from typing import Any
 
 from nescio.evaluation import Findings, RegressionFindings
 from nescio.report.audit_report import report_of
-from nescio.report.render import html
+from nescio.report.html_table import html
 
 CAPTIONS = {
     "confidence_along_ray": "Every test input is multiplied by a growing factor, so it leaves the "

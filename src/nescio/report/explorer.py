@@ -1,0 +1,157 @@
+"""The threshold explorer of the page: what the guard would do at 41 thresholds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nescio.guards import Thresholds, ThresholdStep
+from nescio.metrics import Interval
+from nescio.report.render import Cell, Grid, percent
+
+SETS = 8  # OOD sets beside the numbers; the table has them all
+WIDE, ROOM = 900, 34  # of the chart; of its labels
+TALL = 96  # of one panel
+KEPT = 0.5  # coverage up to which the risk decides the height of its panel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One threshold in words."""
+
+    label: str  # for who cannot see the picture
+    threshold: str
+    answered: str
+    answered_ends: str
+    risk: str
+    risk_ends: str
+    bound: str
+    withheld: str
+    withheld_ends: str
+    refused: tuple[tuple[str, str, float], ...]  # name, share in words, share
+    x: float  # in the chart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explorer:
+    """What the page shows of the thresholds."""
+
+    steps: tuple[Step, ...]
+    checked: int
+    own: int | None
+    samples: int
+    score: str
+    confidence: str
+    hidden_sets: int
+    chart: str
+    table: Grid
+
+
+def explorer_of(found: Thresholds) -> Explorer:
+    """The explorer of thresholds."""
+    steps = tuple(_step(k, one, len(found.steps)) for k, one in enumerate(found.steps))
+    return Explorer(
+        steps=steps,
+        checked=len(steps) // 4 if found.own is None else found.own,
+        own=found.own,
+        samples=found.samples,
+        score=found.score,
+        confidence=f"{100 * found.confidence:g} %",
+        hidden_sets=max(0, len(found.ood) - SETS),
+        chart=_chart(found),
+        table=thresholds_table(found),
+    )
+
+
+def _step(k: int, one: ThresholdStep, count: int) -> Step:
+    risk = "no answer" if one.risk is None else percent(one.risk.value)
+    share = percent(one.coverage.value)
+    return Step(
+        label=f"step {k + 1} of {count}: answers {share}, errors among them {risk}",
+        threshold="none" if one.threshold is None else f"{one.threshold:.4g}",
+        answered=share,
+        answered_ends=_ends(one.coverage),
+        risk=risk,
+        risk_ends=_ends(one.risk),
+        bound=percent(one.bound),
+        withheld="–" if one.false_alarms is None else percent(one.false_alarms.value),
+        withheld_ends=_ends(one.false_alarms),
+        refused=tuple((name, percent(v), v) for name, v in list(one.refused.items())[:SETS]),
+        x=_x(k, count),
+    )
+
+
+def _ends(part: Interval | None) -> str:
+    return "" if part is None else f"{percent(part.low)} to {percent(part.high)}"
+
+
+def thresholds_table(found: Thresholds) -> Grid:
+    """One row per threshold: all that the explorer shows."""
+    rows = []
+    for one in found.steps:
+        cells: list[Cell | str] = [
+            _share(one.coverage),
+            f"{one.errors:,} of {one.answered:,}",
+            _share(one.risk),
+            Cell(value=one.bound, digits=1, scale=100),
+            _share(one.false_alarms),
+            *(Cell(value=one.refused.get(name), digits=1, scale=100) for name in found.ood),
+        ]
+        label = "none" if one.threshold is None else f"{one.threshold:.4g}"
+        rows.append((label, cells))
+    head = ["answered, %", "errors", "risk, %", "risk at most, %", "right labels withheld, %"]
+    abstained = [f"abstains on {name}, %" for name in found.ood]
+    size = f"{found.samples:,} samples that fitted nothing"
+    return Grid(corner="threshold", head=[*head, *abstained], rows=rows, samples=size)
+
+
+def _share(part: Interval | None) -> Cell:
+    if part is None:
+        return Cell(value=None)
+    return Cell(value=part.value, low=part.low, high=part.high, digits=1, scale=100)
+
+
+# The chart: coverage above, risk and its bound below, a place on the x-axis for each step.
+
+
+def _x(k: int, count: int) -> float:
+    return round(WIDE * (k + 0.5) / count, 1)
+
+
+def _chart(found: Thresholds) -> str:
+    count = len(found.steps)
+    kept = [one for one in found.steps if one.coverage.value >= KEPT] or found.steps[:1]
+    top = min(1.0, 1.25 * max(max(one.bound for one in kept), 1e-9))
+    base = 2 * TALL + 2 * ROOM
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDE} {base}" role="img" '
+        'aria-label="Coverage, and below it the risk with its bound, by threshold">',
+        *_panel(ROOM, "answered", 1.0, "k1"),
+        _line([(k, one.coverage.value) for k, one in enumerate(found.steps)], ROOM, 1.0, "l1", count),
+        *_panel(2 * ROOM + TALL, "errors among the answers; dashed: at most this, at all steps", top, "k2"),
+        _line([(k, one.bound) for k, one in enumerate(found.steps)], 2 * ROOM + TALL, top, "l3", count),
+        _line(
+            [(k, one.risk.value) for k, one in enumerate(found.steps) if one.risk is not None],
+            2 * ROOM + TALL, top, "l2", count,
+        ),
+        *(f'<path class="now at-{k}" d="M{_x(k, count)} {ROOM}V{base}"/>' for k in range(count)),
+        "</svg>",
+    ]  # fmt: skip
+    return "".join(parts)
+
+
+def _panel(start: int, title: str, top: float, color: str) -> list[str]:
+    """Title, frame and the number at its top."""
+    foot = start + TALL
+    return [
+        f'<text x="0" y="{start - 8}"><tspan class="{color}">&#9632;</tspan> {title}</text>',
+        f'<text x="{WIDE}" y="{start - 8}" text-anchor="end">{100 * top:.3g} %</text>',
+        f'<path class="frame" d="M0 {start}H{WIDE}M0 {foot}H{WIDE}"/>',
+    ]
+
+
+def _line(
+    points: Sequence[tuple[int, float]], start: int, top: float, kind: str, count: int
+) -> str:
+    """A line through the shares that fit under the top."""
+    inside = [(k, share) for k, share in points if share <= top]
+    at = [f"{_x(k, count)} {start + TALL * (1 - share / top):.1f}" for k, share in inside]
+    return f'<path class="{kind}" d="M{"L".join(at)}"/>' if at else ""
