@@ -18,3 +18,6 @@ from nescio.guards.map_decisions import MapDecisions as MapDecisions
 from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
+from nescio.guards.threshold_steps import Thresholds as Thresholds
+from nescio.guards.threshold_steps import ThresholdStep as ThresholdStep
+from nescio.guards.threshold_steps import threshold_steps as threshold_steps

@@ -132,10 +132,14 @@ def _chart(found: Thresholds) -> str:
             [(k, one.risk.value) for k, one in enumerate(found.steps) if one.risk is not None],
             2 * ROOM + TALL, top, "l2", count,
         ),
-        *(f'<path class="now at-{k}" d="M{_x(k, count)} {ROOM}V{base}"/>' for k in range(count)),
+        *(f'<path class="now at-{k}" d="{_cursor(_x(k, count))}"/>' for k in range(count)),
         "</svg>",
     ]  # fmt: skip
     return "".join(parts)
+
+
+def _cursor(x: float) -> str:
+    return "".join(f"M{x} {top}v{TALL}" for top in (ROOM, 2 * ROOM + TALL))
 
 
 def _panel(start: int, title: str, top: float, color: str) -> list[str]:

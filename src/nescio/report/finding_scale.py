@@ -5,14 +5,14 @@ from typing import Any
 
 from nescio.report.render import known
 
-WIDE, HIGH = 240, 22
+WIDE, HIGH = 272, 20
 
 
 def finding_scale(one: Any) -> str:
     """An SVG element that shows where the number lies, or nothing where it is not known."""
     value = known(one.value)
     limits = [v for v in (known(one.attention), known(one.fail)) if v is not None]
-    if value is None or not limits:
+    if value is None or not limits or one.unit == "count":
         return ""
     ends = [v if (v := known(end)) is not None else value for end in (one.low, one.high)]
     low, high = _domain(one, [value, *ends, *limits])
@@ -20,10 +20,10 @@ def finding_scale(one: Any) -> str:
     parts = [
         f'<svg class="scale" viewBox="0 0 {WIDE} {HIGH}" aria-hidden="true" focusable="false">',
         *_zones(one, at),
-        f'<path class="track" d="M4 11H{WIDE - 4}"/>',
-        *(f'<path class="limit" d="M{at[v]} 3V19"/>' for v in limits),
-        f'<path class="range" d="M{min(at[e] for e in ends)} 11H{max(at[e] for e in ends)}"/>',
-        f'<circle class="dot" cx="{at[value]}" cy="11" r="4"/></svg>',
+        f'<path class="track" d="M4 10H{WIDE - 4}"/>',
+        *(f'<path class="limit" d="M{at[v]} 2V18"/>' for v in limits),
+        f'<path class="range" d="M{min(at[e] for e in ends)} 10H{max(at[e] for e in ends)}"/>',
+        f'<circle class="dot" cx="{at[value]}" cy="10" r="4"/></svg>',
     ]
     return "".join(parts)
 
@@ -51,4 +51,4 @@ def _zones(one: Any, at: dict[float, float]) -> Iterator[str]:
     for name, a, b in [*spans, (kind, start, end)]:
         if abs(b - a) > 0:
             x, width = min(a, b), round(abs(b - a), 1)
-            yield f'<rect class="{name}" x="{x}" y="5" width="{width}" height="12"/>'
+            yield f'<rect class="{name}" x="{x}" y="5" width="{width}" height="10"/>'

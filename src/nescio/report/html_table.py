@@ -1,10 +1,12 @@
 """A table as HTML, in which every number says what it is and what it rests on."""
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
 from nescio.report.render import MARKDOWN, TEXT, Cell, Grid, heads, printable, shown
 
+NAMED = 6  # rows of another size in a caption
 LONG = 28  # letters from which a cell is read as a sentence
 TERMS = {
     "accuracy": "share of samples whose label is predicted",
@@ -35,7 +37,7 @@ TERMS = {
 def html(table: Grid, *, rows: int | None = None) -> str:
     """A table element; a shaded cell has the class of its side of chance.
 
-    rows: at most so many of them; the caption says how many there are.
+    rows: the largest number of them; the caption says how many there are.
     """
     kept = table.rows[:rows]
     head = "".join(f'<th scope="col">{_head(text)}</th>' for text in [table.corner, *heads(table)])
@@ -48,14 +50,25 @@ def html(table: Grid, *, rows: int | None = None) -> str:
 
 
 def _caption(table: Grid, kept: Sequence[object]) -> str:
-    """What the numbers rest on where it is one thing, and what is cut."""
-    said = []
-    sizes = {table.samples} if isinstance(table.samples, str) else set(table.samples)
-    if len(sizes) == 1 and (size := sizes.pop()):
-        said.append(f"From {size}.")
+    """What the numbers rest on, and what is cut."""
+    said = [] if isinstance(table.samples, str) else [_sizes(table)]
+    if isinstance(table.samples, str) and table.samples:
+        said = [f"From {table.samples}."]
     if len(kept) < len(table.rows):
         said.append(f"The first {len(kept):,} of {len(table.rows):,} rows; audit.json has them all.")
-    return " ".join(said)
+    return " ".join(filter(None, said))
+
+
+def _sizes(table: Grid) -> str:
+    """The size that most rows have, and which rows have others."""
+    sizes = Counter(table.samples)
+    if not sizes or not any(sizes):
+        return ""
+    most = sizes.most_common(1)[0][0]
+    pairs = zip((label.strip() for label, _ in table.rows), table.samples, strict=True)
+    others = [f"{label} {size}" for label, size in pairs if size not in ("", most)]
+    rest = f", and {len(others) - NAMED} rows more" if len(others) > NAMED else ""
+    return f"From {most}" + (f"; {', '.join(others[:NAMED])}{rest}." if others else ".")
 
 
 def _cells(table: Grid, label: str, cells: Sequence[Cell | str], place: int) -> str:

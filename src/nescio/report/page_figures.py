@@ -1,6 +1,9 @@
 """Figures for the page: SVG in the colors of the page, light, dark and on paper; small."""
 
+import hashlib
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +15,7 @@ COLORS = {  # of the plots: what the style sheet of the page calls them
     "#e69f00": "--c6", "#56b4e9": "--c7", "#888888": "--c8", "#555555": "--axis",
     "#dddddd": "--grid", "#bbbbbb": "--faint", "#ffffff": "--paper",
 }  # fmt: skip
+OFTEN = 4  # times that a style occurs until it gets a name
 TITLE = 0.5  # inches that the title of a figure takes, which the page writes itself
 
 
@@ -48,15 +52,50 @@ def _page_svg(figure: Any) -> str:
 
 
 def compact(svg: str) -> str:
-    """The same picture without what the page says once, with two decimals, in variable colors."""
+    """The same picture without what the page says once, with few decimals, in variable colors."""
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
-    return re.sub(r"<[^<>]+>", lambda tag: _smaller(tag[0], used), _joined(svg))
+    svg = re.sub(r"<[^<>]+>", lambda tag: _smaller(tag[0], used), re.sub(r">\s+<", "><", svg))
+    svg = "".join(_without_bare_groups(re.split(r"(<[^<>]+>)", svg))).replace("<defs></defs>", "")
+    return _named_styles(_short_ids(svg, sorted(used)))
 
 
-def _joined(svg: str) -> str:
-    svg = re.sub(r">\s+<", "><", svg)
-    return re.sub(r"<defs>\s*</defs>", "", svg)
+def _short_ids(svg: str, used: Sequence[str]) -> str:
+    """Ids of a few letters; the part before the hyphen tells figures apart."""
+    short = {name: f"{name.partition('-')[0]}-{k}" for k, name in enumerate(used)}
+    return re.sub(
+        r'(\sid="|href="#|url\(#)([^")]+)', lambda m: m[1] + short.get(m[2], m[2]), svg
+    )
+
+
+def _named_styles(svg: str) -> str:
+    """Styles that occur often as classes of this figure."""
+    styles = Counter(re.findall(r'\sstyle="([^"]*)"', svg))
+    often = [style for style, count in styles.items() if count >= OFTEN]
+    mark = f"s{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
+    names = {style: f"{mark}{k}" for k, style in enumerate(often)}
+    rules = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    svg = re.sub(
+        r'\sstyle="([^"]*)"',
+        lambda m: f' class="{names[m[1]]}"' if m[1] in names else m[0],
+        svg,
+    )
+    return svg.replace(">", f"><style>{rules}</style>", 1) if rules else svg
+
+
+def _without_bare_groups(tokens: list[str]) -> Iterator[str]:
+    """Groups that say nothing are left out, with their ends."""
+    bare: list[bool] = []
+    for token in tokens:
+        if token.startswith("<g") and token.endswith("/>"):
+            continue  # it holds nothing
+        if token.startswith("<g"):
+            bare.append(token == "<g>")
+            yield "" if bare[-1] else token
+        elif token == "</g>":
+            yield "" if bare.pop() else token
+        else:
+            yield token
 
 
 def _smaller(tag: str, used: set[str]) -> str:
@@ -64,10 +103,10 @@ def _smaller(tag: str, used: set[str]) -> str:
     if tag.startswith("<image"):  # its data are long, and have no numbers
         return re.sub(r'\sid="[^"]*"', "", tag)
     tag = re.sub(r'\sid="([^"]*)"', lambda m: m[0] if m[1] in used else "", tag)
-    tag = re.sub(r"(\d+\.\d\d)\d+", r"\1", tag)
+    tag = re.sub(r"\b(\d\d+\.\d)\d+|\b(\d\.\d\d)\d+", r"\1\2", tag)
     tag = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", tag)
     tag = re.sub(r"font(-family)?: '[^;\"]*?(; |(?=\"))", "", tag)
-    tag = re.sub(r"\s*\n\s*", " ", tag)
+    tag = re.sub(r"([MLQCz]) ", r"\1", re.sub(r"\s*\n\s*", "", tag))
     if tag.startswith("<svg"):
         tag = re.sub(r'\s(?:width|height|version|xmlns(?::xlink)?)="[^"]*"', "", tag)
     tag = tag.replace("fill: #ffffff", "fill: none").replace("xlink:href", "href")
