@@ -87,9 +87,10 @@ def test_a_fitted_estimator_is_calibrated_on_all_data(data):
 
 def test_with_few_samples_it_predicts_and_always_abstains(data):
     (x, y), (x_new, _) = data
-    with pytest.warns(FewSamplesWarning, match="at least 331"):
+    with pytest.warns(FewSamplesWarning, match="at least 329"):
         guarded = GuardedClassifier().fit(x[:200], y[:200])
     assert guarded.guard_ is None
+    assert GuardedClassifier(risk=0.5).fit(x[:329], y[:329]).guard_ is not None
     assert not guarded.decide(x_new).answered.any()
     assert (
         guarded.predict(x_new) == LogisticRegression().fit(x[:200], y[:200]).predict(x_new)

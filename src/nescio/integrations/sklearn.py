@@ -1,5 +1,6 @@
 """A scikit-learn classifier that answers or abstains, with the guarantees of a guard."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nescio.calibration import NoTemperatureError
-from nescio.conformal import needed
 from nescio.core import FewSamplesWarning, NescioError, warn
 from nescio.detectors import Activations
-from nescio.guards import Decisions, Guard, check_shares, guard
-from nescio.guards.decisions import CODES, decided
-from nescio.guards.splitting import FITTING
+from nescio.guards import Decisions, Guard, check_shares, fewest_samples, guard, no_answers
 
 SMALLEST = np.finfo(np.float64).tiny  # a probability of 0 has no logarithm
 Doubles = NDArray[np.float64]
@@ -105,13 +103,16 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decide(self, X: Any) -> Decisions:
         """A decision for every input: answer, unsure or OOD; labels are indices of `classes_`."""
         check_is_fitted(self)
-        read = self._read(X)
-        return self._undecided(read) if self.guard_ is None else self.guard_.decide(read)
+        if self.guard_ is not None:
+            return self.guard_.decide(self._read(X))
+        probabilities = torch.from_numpy(self.predict_proba(X))
+        return no_answers(probabilities, names=self._names, false_alarm=self.false_alarm)
 
     def predict_or_abstain(self, X: Any, abstain: Any = None) -> NDArray[Any]:
         """The class where the guard answers, elsewhere `abstain`."""
         found = self.decide(X)
-        return np.where(found.answered.numpy(), self.classes_[found.label.numpy()], abstain)
+        labels: NDArray[Any] = self.classes_[found.label.numpy()]
+        return np.where(found.answered.numpy(), labels, abstain)
 
     @property
     def guarantees_(self) -> tuple[str, ...]:
@@ -125,6 +126,10 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._unfitted()).input_tags.sparse
         return tags
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.classes_))
 
     def _unfitted(self) -> Any:
         return LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
@@ -142,7 +147,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit the estimator; training and calibration data, none of which if they are too few."""
         self.classes_ = np.unique(y)
         count = round(self.calibration_size * len(y))
-        if count < needed(self.false_alarm):
+        if count < fewest_samples(self.false_alarm, fitting=False):
             count = 0
         order = drawn.permutation(len(y))  # not by class: calibration data are independent draws
         first, second = np.sort(order[count:]), np.sort(order[:count])
@@ -171,7 +176,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             confidence=self.confidence,
             false_alarm=self.false_alarm,
             sets=self.sets,
-            names=[str(name) for name in self.classes_],
+            names=self._names,
             seed=int(drawn.randint(2**31)),
         )
         try:
@@ -181,14 +186,13 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _too_few(self, calibration: Any) -> str:
         """Why there is no guard, in words; empty where there may be one."""
-        least, share = needed(self.false_alarm), 1 - FITTING if self.prefit else 1.0
-        count = 0 if calibration is None else len(calibration[1])
-        if count * share < least:
-            whole = least / share / (1.0 if self.prefit else self.calibration_size)
+        least = fewest_samples(self.false_alarm, fitting=self.prefit)
+        if calibration is None or len(calibration[1]) < least:
+            whole = least if self.prefit else math.ceil((least - 0.5) / self.calibration_size)
             return (
                 "the guard will abstain on every input: there are too few samples for "
-                f"false_alarm={self.false_alarm:g}; give at least {int(np.ceil(whole)) + 1}, or a "
-                "larger false_alarm"
+                f"false_alarm={self.false_alarm:g}; give at least {whole}, or a larger "
+                "false_alarm"
             )
         if len(np.unique(calibration[1])) < 2:
             return "the guard will abstain on every input: all calibration data have one class"
@@ -237,22 +241,3 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = np.full((len(found), len(self.classes_)), np.log(SMALLEST))
         whole[:, np.searchsorted(self.classes_, known)] = found
         return whole
-
-    def _undecided(self, read: Activations) -> Decisions:
-        """Decisions without a guard: it abstains on every input."""
-        logits = read.logits[0].double()
-        probability, label = logits.softmax(1).max(1)
-        nothing = torch.full_like(probability, torch.nan)
-        rule = torch.full_like(label, CODES["no guarantee"])
-        return Decisions(
-            decision=decided(rule),
-            label=label,
-            probability=probability,
-            p_value=nothing,
-            score=nothing,
-            failure_score=nothing,
-            rule=rule,
-            in_range=torch.ones_like(label, dtype=torch.bool),
-            names=tuple(str(name) for name in self.classes_),
-            false_alarm=self.false_alarm,
-        )
