@@ -166,7 +166,7 @@ class _Walk:
         return _rounded(high)
 
     def arriving(self, samples: int, rate: float) -> float:
-        """The share of walks, with this number of samples, that pass every test up to the coverage."""
+        """The share of walks with this number of samples that pass every test."""
         from scipy.stats import binom
 
         ranks = math.ceil(self.coverage * samples)
