@@ -21,12 +21,9 @@ from nescio.guards.promise_plan import PromisePlan as PromisePlan
 from nescio.guards.promise_plan import promise_plan as promise_plan
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
-<<<<<<< HEAD
+from nescio.guards.splitting import fewest_samples as fewest_samples
 from nescio.guards.threshold_steps import Thresholds as Thresholds
 from nescio.guards.threshold_steps import ThresholdStep as ThresholdStep
 from nescio.guards.threshold_steps import threshold_steps as threshold_steps
 from nescio.guards.total_variation import ShiftBudget as ShiftBudget
 from nescio.guards.total_variation import shift_budget as shift_budget
-=======
-from nescio.guards.splitting import fewest_samples as fewest_samples
->>>>>>> main
