@@ -214,7 +214,7 @@ def test_every_number_says_what_it_is_and_what_it_rests_on(result):
 
 AWKWARD = {
     "markup": "<img src=x onerror=alert(1)>",
-    "quotes": "\"'` onmouseover=alert(1) x=\"",
+    "quotes": '"\'` onmouseover=alert(1) x="',
     "line break": "one\ntwo\r\nthree",
     "turned around": "abc\u202edef\u2066ghi",
     "end of a script": "</script><script>alert(1)</script>",

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from nescio.conformal import binomial_interval
 from nescio.core import NescioError, Numbers, numbers
-from nescio.guards.largest_coverage import check_shares
+from nescio.guards.largest_coverage import check_shares, upper_bound
 from nescio.metrics import Interval
-from nescio.metrics.resampling import upper_bound
 
 STEPS = 41
 Array = NDArray[Any]
@@ -36,7 +35,7 @@ class ThresholdStep:
     risk: Interval | None  # share of the answers that are wrong; None: nothing is answered
     bound: float  # the risk is at most this at all steps at once, with the confidence
     false_alarms: Interval | None  # share of right labels that are withheld; None: none is right
-    refused: Mapping[str, float]  # share of each OOD set on which it abstains
+    abstained: Mapping[str, float]  # share of each OOD set that gets no answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ def threshold_steps(
     first: float = 0.0,
     confidence: float = 0.95,
 ) -> Thresholds:
-    """Coverage, risk, false alarms and refused OOD inputs at 41 thresholds of a failure score.
+    """Coverage, risk, false alarms and abstentions on OOD data at 41 thresholds of a score.
 
     score, wrong: `(N,)` of samples that fitted nothing; larger = less confident; whether the label
       is wrong. A score that is NaN is never answered.
@@ -137,5 +136,5 @@ def _step(
         risk=binomial_interval(wrongly, count) if count else None,
         bound=float(upper_bound(wrongly, count, level)),
         false_alarms=binomial_interval(withheld, int(right.sum())) if right.any() else None,
-        refused={name: float((scores >= limit).mean()) for name, scores in ood.items()},
+        abstained={name: float((scores >= limit).mean()) for name, scores in ood.items()},
     )

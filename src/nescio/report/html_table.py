@@ -55,7 +55,9 @@ def _caption(table: Grid, kept: Sequence[object]) -> str:
     if isinstance(table.samples, str) and table.samples:
         said = [f"From {table.samples}."]
     if len(kept) < len(table.rows):
-        said.append(f"The first {len(kept):,} of {len(table.rows):,} rows; audit.json has them all.")
+        said.append(
+            f"The first {len(kept):,} of {len(table.rows):,} rows; audit.json has them all."
+        )
     return " ".join(filter(None, said))
 
 

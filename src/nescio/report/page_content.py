@@ -88,7 +88,9 @@ def content_of(found: Findings | RegressionFindings, cut: Cut) -> dict[str, Any]
         "sentences": _named(found.predictors, report.verdict),
         "advice": [with_code(sentence) for sentence in report.advice],
         "parts": parts,
-        "explorer": explorer if explorer is None else replace(explorer, chart=Markup(explorer.chart)),
+        "explorer": explorer
+        if explorer is None
+        else replace(explorer, chart=Markup(explorer.chart)),
         "sets": [one for one in found.sets if one.kind != "far"],
         "classes": sorted(classes),  # none: a regression
         "command": shlex.join(found.command) if found.command else None,
@@ -108,13 +110,13 @@ def _sections(
     own = [one for one in report.sections if one.name not in SAID_ELSEWHERE]
     left = [(name, why) for name, why in verdict.not_run.items()]
     note = "These parts say nothing about the network, neither good nor bad."
-    end = [Section(name="not run", title="What was not run", note=note, remarks=left)] if left else []
+    end = (
+        [Section(name="not run", title="What was not run", note=note, remarks=left)] if left else []
+    )
     return [*with_figures(found, own, report.plots), *end]
 
 
-def _parts(
-    sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut
-) -> list[Part]:
+def _parts(sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut) -> list[Part]:
     parts, room, drawn = [], cut.pictures, cut.figures
     for one in sections:
         name = one.name

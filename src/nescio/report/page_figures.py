@@ -63,9 +63,7 @@ def compact(svg: str) -> str:
 def _short_ids(svg: str, used: Sequence[str]) -> str:
     """Ids of a few letters; the part before the hyphen tells figures apart."""
     short = {name: f"{name.partition('-')[0]}-{k}" for k, name in enumerate(used)}
-    return re.sub(
-        r'(\sid="|href="#|url\(#)([^")]+)', lambda m: m[1] + short.get(m[2], m[2]), svg
-    )
+    return re.sub(r'(\sid="|href="#|url\(#)([^")]+)', lambda m: m[1] + short.get(m[2], m[2]), svg)
 
 
 def _named_styles(svg: str) -> str:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from nescio.evaluation import Findings, RegressionFindings
-from nescio.evaluation.audit.limits import Finding, Status, Unit
+from nescio.evaluation import Finding, Findings, RegressionFindings, Status, Unit
 from nescio.report.guard_words import wished
 from nescio.report.render import known, percent
 
@@ -26,7 +25,7 @@ def _first_sentence(status: Status, judged: Sequence[Finding]) -> str:
     looked = [one for one in judged if one.status == "attention"]
     count = len(judged)
     if not count:
-        return "Attention: no number could be held against a limit."
+        return "Attention: no number could be compared with a limit."
     if status == "pass":
         return f"Pass: {'all ' if count > 1 else ''}{_numbers(count)} keep their limits."
     if status == "fail":

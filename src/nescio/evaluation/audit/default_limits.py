@@ -1,4 +1,4 @@
-"""What is held against a limit in every audit, with the limits that count by default.
+"""What is compared with a limit in every audit, with the limits that count by default.
 
 They are about the first predictor. A default is chosen so that a network that is fit for use keeps
 it; what is common but should be known (a ReLU network is certain infinitely far away) is attention,
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nescio.conformal import binomial_interval
+from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings, Findings, Number, PredictorFindings
 from nescio.evaluation.audit.guard_section import BROKEN
-from nescio.evaluation.audit.limits import Measured, limit
 from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.metrics import Interval
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from nescio.core import to_json
 from nescio.evaluation.audit import default_limits  # noqa: F401 (its limits are registered)
-from nescio.evaluation.audit.findings import AuditFindings, Findings
-from nescio.evaluation.audit.limits import (
+from nescio.evaluation.audit.audit_limits import (
     STATUSES,
     Finding,
     Measured,
@@ -16,6 +15,7 @@ from nescio.evaluation.audit.limits import (
     limits,
     numbers_of,
 )
+from nescio.evaluation.audit.findings import AuditFindings, Findings
 from nescio.evaluation.audit.requirements import Requirement, requirement
 from nescio.evaluation.regression import regression_limits  # noqa: F401
 from nescio.evaluation.regression.regression_findings import RegressionFindings
@@ -87,7 +87,7 @@ def judged_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def judge(found: AuditFindings) -> tuple[Finding, ...]:
-    """Every number that has a limit, held against it; the worst first."""
+    """Every number that has a limit, compared with it; the worst first."""
     wanted = [requirement(text) for text in found.required]
     task = "regression" if isinstance(found, RegressionFindings) else "classification"
     judged: list[Finding] = []

@@ -1,7 +1,7 @@
-"""What is held against a limit in the audit of a regression, with the default limits."""
+"""What is compared with a limit in the audit of a regression, with the default limits."""
 
+from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.default_limits import RANDOM, measured, share_of
-from nescio.evaluation.audit.limits import Measured, limit
 from nescio.evaluation.regression.regression_findings import RegressionFindings, RegressorFindings
 
 NUMBERS = ("regression",)

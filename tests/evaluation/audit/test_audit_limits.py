@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from nescio import NescioError
-from nescio.evaluation.audit.limits import Limit, Measured, find_limit, finding_of, limit, limits
+from nescio.evaluation.audit.audit_limits import (
+    Limit,
+    Measured,
+    find_limit,
+    finding_of,
+    limit,
+    limits,
+)
 from nescio.evaluation.audit.verdict import verdict_of
 
 NARROW, WIDE = 0.01, 0.1

@@ -1,4 +1,4 @@
-"""Numbers of an audit that are held against limits: pass, attention or fail.
+"""Numbers of an audit that are compared with limits: pass, attention or fail.
 
 A section registers its own numbers in its own file, with `@limit(...)` on the function that reads
 the number from the findings.
@@ -75,7 +75,7 @@ class Limit:
         return (self.attention, self.fail) != (None, None)
 
     def status(self, measured: Measured) -> Status:
-        """What a number with an interval is, held against the limits.
+        """What a number with an interval is, compared with the limits.
 
         Fail: even the better end of its interval breaks the limit. Pass: even the worse end keeps
         it. Attention: all between, and a number that is not known.
@@ -141,7 +141,7 @@ def find_limit(name: str) -> Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A number that was held against its limit.
+    """A number that was compared with its limit.
 
     data: the set or group that it is of. required: the limit as the user wrote it; None: a default.
     unclear: the interval holds the limit, so that the data do not tell.
@@ -180,7 +180,7 @@ class Finding:
 
 
 def finding_of(one: Limit, measured: Measured, data: str | None = None) -> Finding:
-    """A number held against its limits."""
+    """A number compared with its limits."""
     return Finding(
         name=one.name,
         data=data,
