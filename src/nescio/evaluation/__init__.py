@@ -35,6 +35,10 @@ from nescio.evaluation.regression import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet
 from nescio.evaluation.regression import SpreadRays as SpreadRays
+from nescio.evaluation.slices import Condition as Condition
+from nescio.evaluation.slices import Slice as Slice
+from nescio.evaluation.slices import Slices as Slices
+from nescio.evaluation.slices import find_slices as find_slices
 from nescio.evaluation.smallest_changes import AdversarialExample as AdversarialExample
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
 from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples
