@@ -36,8 +36,12 @@ from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet
 from nescio.evaluation.regression import SpreadRays as SpreadRays
 from nescio.evaluation.slices import Condition as Condition
+from nescio.evaluation.slices import GroupRow as GroupRow
+from nescio.evaluation.slices import GroupTable as GroupTable
 from nescio.evaluation.slices import Slice as Slice
 from nescio.evaluation.slices import Slices as Slices
+from nescio.evaluation.slices import by_group as by_group
+from nescio.evaluation.slices import describe_inputs as describe_inputs
 from nescio.evaluation.slices import find_slices as find_slices
 from nescio.evaluation.smallest_changes import AdversarialExample as AdversarialExample
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges

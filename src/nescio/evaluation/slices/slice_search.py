@@ -8,6 +8,7 @@ pairs are M M', their errors M diag(wrong) M'.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -117,8 +118,9 @@ class Search:
         number of conjunctions of the same form: of one condition, of two on one column, of two on
         two columns. Noise reaches larger scores where more are tried.
         """
-        score, count = self._scores(kind)
-        evidence = score * np.abs(score) / 2 - self._log_counts()
+        count = self._counts
+        score = self._sums(kind.beyond) / np.sqrt(np.maximum(self._sums(kind.variance), 1e-6))
+        evidence = score * np.abs(score) / 2 - self._log_counts
         size = self.members.shape[1]
         evidence[(count < self.least) | (2 * count > size) | (score <= 0)] = -np.inf
         evidence[np.tril_indices(len(self.conditions), -1)] = -np.inf
@@ -141,21 +143,26 @@ class Search:
         best = max(alone, key=lambda k: alone[k], default=None)
         return pair if best is None or both**2 > GAIN * alone[best] ** 2 else (best,)
 
-    def _scores(self, kind: Excess) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Scores and sample counts of all pairs, (K, K); the diagonal has single conditions."""
+    def _sums(self, values: Floats) -> NDArray[np.float32]:
+        """The sums of values over the samples of all pairs, (K, K); alone on the diagonal."""
+        if (values == values[0]).all():
+            return self._counts * np.float32(values[0])
         table = self.members.astype(np.float32)
-        count = table @ table.T
-        beyond = (table * kind.beyond.astype(np.float32)) @ table.T
-        variance = (table * kind.variance.astype(np.float32)) @ table.T
-        return beyond / np.sqrt(np.maximum(variance, 1e-6)), count
+        return np.asarray((table * values.astype(np.float32)) @ table.T)
 
+    @cached_property
+    def _counts(self) -> NDArray[np.float32]:
+        table = self.members.astype(np.float32)
+        return np.asarray(table @ table.T)
+
+    @cached_property
     def _log_counts(self) -> NDArray[np.float32]:
-        names = np.array([one.column for one in self.conditions])
+        """The logarithm of the number of conjunctions of the form of each pair."""
+        _, names = np.unique([one.column for one in self.conditions], return_inverse=True)
         same, alone = names[:, None] == names, np.eye(len(names), dtype=bool)
-        forms = (~same, same & ~alone, alone)
-        counts = (max(1, form.sum() // (1 if k == 2 else 2)) for k, form in enumerate(forms))
-        logs = [math.log(count) for count in counts]
-        return np.select(list(forms), logs).astype(np.float32)
+        forms = {"two columns": ~same, "one column": same & ~alone}
+        logs = [math.log(max(1, form.sum() // 2)) for form in forms.values()]
+        return np.select(list(forms.values()), logs, math.log(len(names))).astype(np.float32)
 
     def refined(self, slice_: tuple[Condition, ...], kind: Excess) -> tuple[Condition, ...]:
         """The same conditions with the thresholds that have the largest score."""
