@@ -4,7 +4,7 @@ from nescio.evaluation.slices.by_group import GroupRow as GroupRow
 from nescio.evaluation.slices.by_group import GroupTable as GroupTable
 from nescio.evaluation.slices.by_group import by_group as by_group
 from nescio.evaluation.slices.condition import Condition as Condition
-from nescio.evaluation.slices.described import describe_inputs as describe_inputs
 from nescio.evaluation.slices.find_slices import Slice as Slice
 from nescio.evaluation.slices.find_slices import Slices as Slices
 from nescio.evaluation.slices.find_slices import find_slices as find_slices
+from nescio.evaluation.slices.readable_inputs import describe_inputs as describe_inputs

@@ -113,7 +113,7 @@ def _p_values(bad: NDArray[np.bool_], index: NDArray[np.int64], groups: int) -> 
     failed = np.bincount(index, weights=bad, minlength=groups).astype(np.int64)
     pairs, which = np.unique(np.stack([failed, size], axis=1), axis=0, return_inverse=True)
     tails = hypergeom.sf(pairs[:, 0] - 1, len(bad), int(bad.sum()), pairs[:, 1])
-    return np.clip(tails, 0.0, 1.0)[which.ravel()]
+    return np.asarray(np.clip(tails, 0.0, 1.0)[which.ravel()])
 
 
 def _table(

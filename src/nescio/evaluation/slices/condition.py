@@ -89,8 +89,8 @@ def _column(name: str, given: Any) -> NDArray[Any]:
 def missing(values: NDArray[Any]) -> Flags:
     """Which values of a column are unknown."""
     if values.dtype.kind == "f":
-        return np.isnan(values)
-    return np.isin(values, list(MISSING))
+        return np.asarray(np.isnan(values))
+    return np.asarray(np.isin(values, list(MISSING)))
 
 
 def conditions_of(name: str, values: NDArray[Any], *, steps: int) -> Iterable[Condition]:

@@ -35,7 +35,7 @@ class Excess:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Candidates:
+class SliceCandidates:
     """Slices to test, the clearest first, and the number of conjunctions they were chosen from."""
 
     slices: tuple[tuple[Condition, ...], ...]
@@ -44,21 +44,21 @@ class Candidates:
 
 def candidates(
     columns: Mapping[str, NDArray[Any]], kinds: Sequence[Excess], *, least: int, most: int
-) -> Candidates:
+) -> SliceCandidates:
     """At most `most` different slices of at least `least` samples, the clearest first.
 
     columns: of the samples that are searched. kinds: the best slices of each are taken in turn.
     """
     conditions, members = _conditions(columns, kinds, least)
     if not conditions:
-        return Candidates(slices=(), searched=0)
+        return SliceCandidates(slices=(), searched=0)
     search = Search(columns=columns, conditions=conditions, members=members, least=least)
     chosen: list[tuple[Condition, ...]] = []
     inside: list[Flags] = []
     turns = zip_longest(*(search.ranked(kind) for kind in kinds))
     for kind, pair in ((kinds[k], pair) for turn in turns for k, pair in enumerate(turn) if pair):
         pair = search.pruned(pair, kind)
-        if not _new(members[list(pair)].all(0), inside):
+        if not _new(search.meeting(pair), inside):
             continue
         refined = search.refined(tuple(conditions[k] for k in pair), kind)
         mine = holding(refined, columns)
@@ -67,7 +67,9 @@ def candidates(
             inside.append(mine)
         if len(chosen) == most:
             break
-    return Candidates(slices=tuple(chosen), searched=len(conditions) * (len(conditions) + 1) // 2)
+    return SliceCandidates(
+        slices=tuple(chosen), searched=len(conditions) * (len(conditions) + 1) // 2
+    )
 
 
 def _new(mine: Flags, others: Sequence[Flags]) -> bool:
@@ -131,11 +133,15 @@ class Search:
                 first, second = divmod(position, len(self.conditions))
                 yield (first,) if first == second else (first, second)
 
+    def meeting(self, indices: tuple[int, ...]) -> Flags:
+        """The samples that meet all conditions of these indices."""
+        return np.asarray(self.members[list(indices)].all(0))
+
     def pruned(self, pair: tuple[int, ...], kind: Excess) -> tuple[int, ...]:
         """The better condition alone, if the other one adds little that noise does not."""
         if len(pair) == 1:
             return pair
-        both = _score(self.members[list(pair)].all(0), kind)
+        both = _score(self.meeting(pair), kind)
         size = self.members.shape[1]
         alone = {
             k: _score(self.members[k], kind) for k in pair if 2 * self.members[k].sum() <= size
@@ -195,7 +201,7 @@ class Search:
 
 def holding(conditions: Sequence[Condition], columns: Mapping[str, NDArray[Any]]) -> Flags:
     """The samples that meet all conditions; all samples where there is none."""
-    size = len(next(iter(columns.values())))
-    return np.logical_and.reduce(
-        [one.holds(columns) for one in conditions] or [np.ones(size, bool)]
-    )
+    met = np.ones(len(next(iter(columns.values()))), bool)
+    for one in conditions:
+        met &= one.holds(columns)
+    return met
