@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
 from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
@@ -16,6 +17,7 @@ from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
 from nescio.data.readers.stream import listed
 from nescio.detectors import Activations, Detector
+from nescio.detectors.recorded import has_features
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
@@ -23,15 +25,18 @@ from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
     "answered", "selective_risk")  # fmt: skip
+PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
+    "seed")  # fmt: skip
+OF_ARRAYS = (*PYTHON, "by_class", "class_names", "no_weights")
 
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network"),
+    opt.argument("network", required=False),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
     data_option("calibration", "Calibration data with labels; the network was not trained on "
-        "them.", required=True),
+        "them."),
     option("--part", "The part to take, where --calibration is a data set.", default="test",
         type=click.Choice(["train", "validation", "test"])),
     data_option("train", "Training data; they fit the detector.  [default: a part of --calibration "
@@ -67,6 +72,11 @@ PARAMETERS = [
         metavar="W,..."),
     option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
     opt.REPEATS,
+    files.LOGITS,
+    files.FEATURES,
+    files.LABELS,
+    files.PROBABILITIES,
+    *files.TRAIN,
     opt.LAYER,
     opt.OUTPUT,
     opt.HEAD,
@@ -81,10 +91,10 @@ PARAMETERS = [
 
 @click.command(params=PARAMETERS)
 def guard(
-    network: str,
+    network: str | None,
     weights: str | None,
     net_name: str | None,
-    calibration_name: str,
+    calibration_name: str | None,
     part: str,
     train_name: str | None,
     data_name: str | None,
@@ -130,11 +140,27 @@ def guard(
 
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
     file: --train, --data and `nescio score` take them by name.
+
+    Of a network in another framework, arrays of what it gave are enough: those of calibration
+    samples, and of training samples, which fit the detector.
+
+    \b
+    nescio guard --logits z.npy --features f.npy --labels y.npy --train-logits zt.npy \\
+        --train-features ft.npy --train-labels yt.npy
     """
     path = Path(out)
     if path.suffix != ".safetensors":
         raise NescioError(f"--out must end in .safetensors, got {out!r}")
     make_folder(path.parent)  # before the work, not after it
+    if (arrays := files.taken(options, "train")) is not None:
+        files.only_arrays(network, *OF_ARRAYS)
+        _guard_arrays(arrays, options, path)
+        return
+    if network is None or calibration_name is None:
+        raise NescioError(
+            "give NETWORK and --calibration DATA; or, of a network that runs elsewhere, --logits "
+            "and --labels of calibration samples"
+        )
     if options["passes"] is None:
         source = named_networks(network, weights, net_name)
     else:
@@ -178,6 +204,21 @@ def guard(
     net += f" --weights {weights}" if no_weights and weights is not None else ""
     result = "maps.npz" if maps else "decisions.csv"
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _guard_arrays(arrays: dict[str, Any], options: dict[str, Any], path: Path) -> None:
+    """The guard of a network that runs elsewhere."""
+    names = listed(options.pop("class_names")) or None
+    if arrays["train"] is None:
+        note("without --train-logits it was not checked whether --logits are of training samples")
+    own = {name: value for name, value in _python(options).items() if name in PYTHON}
+    with opt.warnings_as_notes():
+        made = make_guard(None, arrays["test"], train=arrays["train"], **own, names=names)
+    click.echo(str(made))
+    made.save(path, weights=True)
+    write_json(Path(f"{path}.json"), {**described(made), "command": opt.command_line()})
+    parts = "--logits new.npy" + " --features features.npy" * has_features(arrays["test"])
+    click.echo(f"saved; use it with: nescio score {path} {parts} --out decisions.csv")
 
 
 def _are_maps(options: dict[str, Any], labels: Any, name: str) -> bool:
