@@ -23,7 +23,7 @@ from nescio.cli.data_names import (
 from nescio.cli.networks import named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
-from nescio.data.readers.stream import listed
+from nescio.data import readers
 from nescio.detectors import tuned_odin
 from nescio.detectors.observe.layers import Pool
 from nescio.evaluation import Comparison
@@ -127,7 +127,7 @@ def compare(
         result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})
     else:
         net = named_predictor(network, weights, net_name)
-        result = compare_files(net, data_name, class_names=listed(class_names) or None, **options)
+        result = compare_files(net, data_name, class_names=readers.listed(class_names) or None, **options)
     result = result.with_about(command=tuple(opt.command_line()))
     click.echo(str(result))
     click.echo(f"tables and pictures: {result.save(out)}")

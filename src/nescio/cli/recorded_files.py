@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from nescio.data.readers import Stream
+    from nescio.data import readers
     from nescio.detectors import Activations
 
 KINDS = ("logits", "features", "labels")
@@ -57,6 +57,7 @@ def taken(options: dict[str, Any], *parts: str) -> "dict[str, Any] | None":
     parts: of "train", "validation" and "ood"; the first samples are under "test".
     """
     sure = bool(options.pop("probabilities", False))
+    found: dict[str, Any]
     found = {part: _recorded(options, part, sure) for part in parts if part != "ood"}
     if "ood" in parts:
         found["ood"] = _recorded_ood(options, sure) or None
@@ -71,7 +72,7 @@ def taken(options: dict[str, Any], *parts: str) -> "dict[str, Any] | None":
 def _recorded(options: dict[str, Any], part: str, probabilities: bool) -> "Activations | None":
     """What files say of samples; None: there are no logits."""
     from nescio.core import NescioError
-    from nescio.detectors.recorded import recorded
+    from nescio.detectors import recorded
 
     start = f"{part}_" if part else ""
     files = {kind: options.pop(f"{start}{kind}", None) for kind in KINDS}
@@ -114,7 +115,7 @@ def only_arrays(network: str | None, *allowed: str) -> None:
 
     if network is not None:
         raise NescioError(
-            f"--logits stand in place of a network; leave {network!r} out, or --logits"
+            f"--logits are given in place of a network; leave {network!r} out, or --logits"
         )
     arrays = {str(one.name) for one in (*TRAIN, *VALIDATION, *OOD)}
     opt.refuse_others(
@@ -127,20 +128,20 @@ def only_arrays(network: str | None, *allowed: str) -> None:
 
 def array_in(file: str, name: str) -> "NDArray[Any]":
     """The numbers of an .npy file, or of the array of that name, or the only one, in an .npz."""
-    from nescio.data.readers.arrays import read_array, read_arrays
+    from nescio.data import readers
 
     path = _checked(file, name)
     if path.suffix == ".npy":
-        return read_array(path)
-    return read_arrays(path, {_held(path, name)})[0][_held(path, name)]
+        return readers.read_array(path)
+    return readers.read_arrays(path, {_held(path, name)})[0][_held(path, name)]
 
 
 def only_stream(
     inputs: str | None, guard: Any, logits: str | None, features: str | None, probabilities: bool
-) -> "Stream | None":
+) -> "readers.Stream | None":
     """What --logits and --features hold; None: there are INPUTS instead."""
     from nescio.core import NescioError
-    from nescio.detectors.recorded import recorded_nets
+    from nescio.detectors import recorded_nets
 
     if (inputs is None) == (logits is None):
         raise NescioError("give INPUTS, or --logits and --features of a guard of arrays; not both")
@@ -155,11 +156,11 @@ def only_stream(
     return recorded_stream(logits, features, probabilities=probabilities)
 
 
-def recorded_stream(logits: str, features: str | None, *, probabilities: bool) -> "Stream":
+def recorded_stream(logits: str, features: str | None, *, probabilities: bool) -> "readers.Stream":
     """Inputs of a guard of arrays, block by block from files of any size; NaN stays."""
     from nescio.core import NescioError
-    from nescio.data.readers import Stream
-    from nescio.detectors.recorded import as_rows
+    from nescio.data import readers
+    from nescio.detectors import as_rows
 
     files = {"logits": logits} | ({} if features is None else {"features": features})
     streams = [_stream(file, kind) for kind, file in files.items()]
@@ -177,16 +178,17 @@ def recorded_stream(logits: str, features: str | None, *, probabilities: bool) -
     about = {kind: dict(one.identity) for kind, one in zip(files, streams, strict=True)}
     about["probabilities"] = {"given": probabilities}
     shape = tuple(next(read(0, 1)).shape[1:])
-    return Stream(" and ".join(files.values()), shape, counts[0], about, read)
+    return readers.Stream(" and ".join(files.values()), shape, counts[0], about, read)
 
 
-def _stream(file: str, name: str) -> "Stream":
+def _stream(file: str, name: str) -> "readers.Stream":
     """Rows of a file; those of several networks are in memory as a whole."""
     from nescio.core import NescioError
-    from nescio.data.readers.arrays import npy_stream, npz_stream
+    from nescio.data import readers
 
     path = _checked(file, name)
-    found = npy_stream(path) if path.suffix == ".npy" else npz_stream(path, array=_held(path, name))
+    options = {} if path.suffix == ".npy" else {"array": _held(path, name)}
+    found = readers.open_stream(path, **options)
     if len(found.shape) != 1:
         raise NescioError(
             f"{file} must be {WHAT[name]}, got {(found.total, *found.shape)}; decisions about "
@@ -210,11 +212,11 @@ def _checked(file: str, name: str) -> Path:
 
 def _held(path: Path, name: str) -> str:
     """The name of an array in an .npz file: the one that is asked for, or the only one."""
-    from nescio.data.readers.arrays import demand, read_arrays
+    from nescio.data import readers
 
-    held = read_arrays(path, set())[1]
+    held = readers.read_arrays(path, set())[1]
     if len(held) != 1:
-        demand(path, held, {name})
+        readers.demand(path, held, {name})
     return name if name in held else held[0]
 
 

@@ -10,7 +10,7 @@ from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.detectors.activations import FEATURES, Activations, check_finite
 from nescio.models import Model, ensemble, innermost
 from nescio.models import networks as members_of
-from nescio.nets.recorded_columns import RecordedColumns, recorded_columns
+from nescio.nets import RecordedColumns, recorded_columns
 
 RECORDED = (
     "recorded"  # the name in `about`: inputs are the columns that nets.recorded_columns reads

@@ -19,9 +19,8 @@ from nescio.core import (
     as_tensor,
     check_labels,
 )
-from nescio.detectors import Activations, Detector
+from nescio.detectors import Activations, Detector, recorded_nets
 from nescio.detectors.observe.network import head_of, kept
-from nescio.detectors.recorded import recorded_nets
 from nescio.guards.decide import CLASS, Guard, describes, read_samples
 from nescio.guards.fit_maps import guard_maps
 from nescio.guards.fit_regression import guard_regression

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from nescio.core import Head, NescioError
 from nescio.core.registry import detectors
 from nescio.data import door
-from nescio.detectors import Activations, Detector
+from nescio.detectors import Activations, Detector, read_back, recorded_nets
 from nescio.detectors.default import GRID, See, default_detector, watched_layers
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import Network, head_of, networks
-from nescio.detectors.recorded import read_back, recorded_nets
 from nescio.guards.default_failure import default_failure
 from nescio.guards.splitting import Split
 from nescio.guards.watching import learn_range

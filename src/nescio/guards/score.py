@@ -16,8 +16,7 @@ from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
-from nescio.detectors import Activations
-from nescio.detectors.recorded import as_recorded
+from nescio.detectors import Activations, as_recorded
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.file_parts import weights_digest

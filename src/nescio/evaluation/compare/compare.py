@@ -6,9 +6,8 @@ from typing import Any
 import torch
 
 from nescio.core import Head, NescioError, unknown
-from nescio.detectors import Activations
+from nescio.detectors import Activations, as_recorded, recorded_model
 from nescio.detectors.observe.layers import Pool
-from nescio.detectors.recorded import as_recorded, recorded_model
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
 from nescio.evaluation.compare.ood_inputs import Absent
 from nescio.metrics.ranking import Positive

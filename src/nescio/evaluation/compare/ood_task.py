@@ -9,9 +9,8 @@ from nescio.core import DataSet, NescioError, Row, unknown
 from nescio.core import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import OODSource
-from nescio.detectors import Activations
+from nescio.detectors import Activations, recorded_nets
 from nescio.detectors.observe.network import networks
-from nescio.detectors.recorded import recorded_nets
 from nescio.evaluation.compare.areas import Areas, Bootstrap, mean_areas
 from nescio.evaluation.compare.comparison import MEAN, About, Comparison
 from nescio.evaluation.compare.ood_inputs import Absent, check_distinct, content_of
