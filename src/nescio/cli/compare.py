@@ -127,7 +127,9 @@ def compare(
         result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})
     else:
         net = named_predictor(network, weights, net_name)
-        result = compare_files(net, data_name, class_names=readers.listed(class_names) or None, **options)
+        result = compare_files(
+            net, data_name, class_names=readers.listed(class_names) or None, **options
+        )
     result = result.with_about(command=tuple(opt.command_line()))
     click.echo(str(result))
     click.echo(f"tables and pictures: {result.save(out)}")
