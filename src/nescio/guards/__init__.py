@@ -4,6 +4,7 @@ from nescio.guards.decide import Guard as Guard
 from nescio.guards.decisions import DECISIONS as DECISIONS
 from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
+from nescio.guards.decisions import no_answers as no_answers
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
 from nescio.guards.guard_file import described as described
@@ -18,3 +19,4 @@ from nescio.guards.map_decisions import MapDecisions as MapDecisions
 from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
+from nescio.guards.splitting import fewest_samples as fewest_samples

@@ -56,7 +56,8 @@ def stability_section(found: Stability | None) -> Section | None:
         remarks.append(("patch", found.patch.words()))
     remarks += [(f"{part}, not computed", why) for part, why in found.skipped.items()]
     note = " ".join([NOTE] * (found.changes is not None) + [DEFORMED] * bool(found.deformations))
-    return Section(title=TITLE, note=note, tables=stability_tables(found), remarks=remarks)
+    tables = stability_tables(found)
+    return Section(name="stability", title=TITLE, note=note, tables=tables, remarks=remarks)
 
 
 def stability_tables(found: Stability) -> list[Grid]:
@@ -161,6 +162,7 @@ def _flipped_table(found: SmallestChanges, *, images: bool) -> Grid:
         rows=[("flips", cells)],
         title="by the size of a change",
         stacked=True,
+        samples=f"{len(found.size):,} correct answers",
     )
 
 
@@ -171,4 +173,11 @@ def _deformed_table(kind: str, curves: ShiftCurves) -> Grid:
         found = [curves.results.row(subject, one.name, "flipped") for one in moved]
         rows.append((subject, [cell_of(row, digits=1, scale=100) for row in found]))
     head = [one.name for one in moved]
-    return Grid(corner=kind, head=head, rows=rows, title=f"under {kind}", stacked=True)
+    return Grid(
+        corner=kind,
+        head=head,
+        rows=rows,
+        title=f"under {kind}",
+        stacked=True,
+        samples=f"{curves.samples:,} samples",
+    )
