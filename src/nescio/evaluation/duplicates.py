@@ -1,4 +1,4 @@
-"""Which test samples are among the training data, or twice in the test data, and what it changes."""
+"""Test samples that are among the training data, or twice in the test data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -106,13 +106,12 @@ def find_duplicates(
         train, train_features, train_labels
     )  # fmt: skip
     leaked = None if known is None else _repeats(test, known, seed)
-    found = Duplicates(
+    return Duplicates(
         samples=len(test),
         in_training=None if leaked is None else leaked[1],
         in_test=_repeats(test, None, seed)[1],
         **({} if wrong is None else _without(wrong, None if leaked is None else leaked[0])),
     )
-    return found
 
 
 def _without(wrong: Tensor, leaked: Tensor | None) -> dict[str, Any]:
@@ -132,7 +131,9 @@ def _repeats(test: Compared, known: Compared | None, seed: int) -> tuple[Tensor,
     theirs = own if known is None else known.hashes()
     exact = _exact(own, None if known is None else theirs)
     looked = _drawn((_exact(own) < 0).nonzero()[:, 0], TEST, seed)
-    among = looked if known is None else _drawn((_exact(theirs) < 0).nonzero()[:, 0], TRAINING, seed)
+    among = (
+        looked if known is None else _drawn((_exact(theirs) < 0).nonzero()[:, 0], TRAINING, seed)
+    )
     near, skipped = torch.full_like(exact, -1), None
     try:
         near[looked] = _near(test, known, looked, among)

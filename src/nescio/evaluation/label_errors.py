@@ -65,16 +65,18 @@ def find_label_errors(
 
     A sample is in the list if a class other than its label has a probability at least as large as
     the samples with that label have on average (confident learning, Northcutt, Jiang and Chuang,
-    2021) and, where features are given, if its nearest training sample of some other class is nearer
-    than that of its label. The order is that of the recommended failure score of the label: its
-    log-odds, with the trust score added. A confident error of the network looks the same as a wrong
-    label: a person has to look. The check changes 2 % of the labels, drawn by `seed`.
+    2021) and, where features are given, if its nearest training sample of some other class is
+    nearer than that of its label. The order is that of the recommended failure score, of the label:
+    its log-odds, with the trust score added. A confident error of the network looks the same as a
+    wrong label: a person has to look. The check changes 2 % of the labels, drawn by `seed`.
 
     log_probs: `(N, C)`. labels: `(N,)`. features, train_features: `(N, F)` of the same layer.
     """
     labels = check_labels(labels.cpu(), log_probs.shape[1], log_probs.shape[:1])
     if len(labels) < 2:
-        raise NescioError(f"wrong labels stand out among others, there is only {len(labels)} sample")
+        raise NescioError(
+            f"wrong labels stand out among others, there is only {len(labels)} sample"
+        )
     bank = None
     if features is not None and train_features is not None and train_labels is not None:
         bank = _bank(train_features, train_labels, log_probs.shape[1], seed)
