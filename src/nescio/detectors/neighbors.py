@@ -163,7 +163,8 @@ def _ordered(queries: Tensor, bank: Bank, k: int) -> Found:
     value, index = _nearest(queries, bank, count)
     far, index = _sorted_by_distance(queries, bank, index)
     least = queries.square().sum(1) - 2 * value.amin(1) - 2 * _roundings(queries, bank)
-    open_ = (far[:, k - 1].square() > least).nonzero()[:, 0] if count < len(bank) else []
+    unsure = far[:, k - 1].square() > least
+    open_ = unsure.nonzero()[:, 0] if count < len(bank) else index.new_empty(0)
     far, index = far[:, :k], index[:, :k]
     if len(open_):
         found = _in_double(queries[open_], bank, k)

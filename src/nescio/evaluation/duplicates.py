@@ -164,7 +164,7 @@ def _drawn(rows: Tensor, most: int, seed: int) -> Tensor:
 
 
 def _exact(own: Tensor, known: Tensor | None = None) -> Tensor:
-    """For each hash the first equal one of the known, or an earlier one of its own, or -1."""
+    """For each hash the index of the first equal one, among the known or before it; else -1."""
     ordered, place = (own if known is None else known).sort(stable=True)
     if not len(ordered):
         return torch.full_like(own, -1)

@@ -11,6 +11,7 @@ from nescio.core import NescioError, check_labels, generator
 from nescio.detectors import Activations, Detector, trust_score
 from nescio.metrics import Interval
 
+LAYER = "features"  # the name of the layer, whichever it is
 LISTED = 20  # suspects that are described
 ROWS = 2000  # row numbers that are named
 PLANTED = 0.02  # share of the labels that the check changes
@@ -123,7 +124,7 @@ def _bank(features: Tensor, labels: Tensor, classes: int, seed: int) -> Detector
         return None
     some = torch.randperm(len(labels), generator=generator(seed, "training"))[:TRAINING]
     said = torch.zeros(len(some), classes)
-    known = Activations(logits=said, features=features[some], labels=labels.cpu()[some])
+    known = Activations(logits=said, features={LAYER: features[some]}, labels=labels.cpu()[some])
     return trust_score(known, alpha=ODD, normalize=True)
 
 
@@ -131,7 +132,7 @@ def _trust(bank: Detector, labels: Tensor, features: Tensor | None) -> Tensor:
     """The trust score of labels `(n,)`, as if they were the answers."""
     assert features is not None
     said = F.one_hot(labels, bank.about["classes"]).double()
-    return bank(Activations(logits=said, features=features)).double().flatten()
+    return bank(Activations(logits=said, features={LAYER: features})).double().flatten()
 
 
 def _listed(log_probs: Tensor, labels: Tensor, trust: Tensor | None) -> Tensor:

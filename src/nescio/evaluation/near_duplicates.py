@@ -56,8 +56,8 @@ def _numbers(x: Inputs) -> Tensor:
 
 
 def _reduced(images: Tensor) -> Tensor:
-    small = [min(side, SIDE) for side in images.shape[2:]]
-    rows = F.adaptive_avg_pool2d(images, small).flatten(1)
+    height, width = (min(side, SIDE) for side in images.shape[2:])
+    rows = F.adaptive_avg_pool2d(images, (height, width)).flatten(1)
     return F.normalize(rows - rows.mean(1, keepdim=True), dim=1)
 
 
