@@ -1,4 +1,4 @@
-"""An audit as one HTML page that needs nothing else: no request leaves it, and a script only adds."""
+"""An audit as one HTML page: no request leaves it, and it is complete without its script."""
 
 import base64
 import hashlib

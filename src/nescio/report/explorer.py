@@ -26,7 +26,7 @@ class Step:
     bound: str
     withheld: str
     withheld_ends: str
-    refused: tuple[tuple[str, str, float], ...]  # name, share in words, share
+    abstained: tuple[tuple[str, str, float], ...]  # name, share in words, share
     x: float  # in the chart
 
 
@@ -74,7 +74,7 @@ def _step(k: int, one: ThresholdStep, count: int) -> Step:
         bound=percent(one.bound),
         withheld="–" if one.false_alarms is None else percent(one.false_alarms.value),
         withheld_ends=_ends(one.false_alarms),
-        refused=tuple((name, percent(v), v) for name, v in list(one.refused.items())[:SETS]),
+        abstained=tuple((name, percent(v), v) for name, v in list(one.abstained.items())[:SETS]),
         x=_x(k, count),
     )
 
@@ -93,7 +93,7 @@ def thresholds_table(found: Thresholds) -> Grid:
             _share(one.risk),
             Cell(value=one.bound, digits=1, scale=100),
             _share(one.false_alarms),
-            *(Cell(value=one.refused.get(name), digits=1, scale=100) for name in found.ood),
+            *(Cell(value=one.abstained.get(name), digits=1, scale=100) for name in found.ood),
         ]
         label = "none" if one.threshold is None else f"{one.threshold:.4g}"
         rows.append((label, cells))
@@ -120,21 +120,21 @@ def _chart(found: Thresholds) -> str:
     count = len(found.steps)
     kept = [one for one in found.steps if one.coverage.value >= KEPT] or found.steps[:1]
     top = min(1.0, 1.25 * max(max(one.bound for one in kept), 1e-9))
-    base = 2 * TALL + 2 * ROOM
+    second, base = 2 * ROOM + TALL, 2 * ROOM + 2 * TALL
+    coverage = [(k, one.coverage.value) for k, one in enumerate(found.steps)]
+    bounds = [(k, one.bound) for k, one in enumerate(found.steps)]
+    risks = [(k, one.risk.value) for k, one in enumerate(found.steps) if one.risk is not None]
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDE} {base}" role="img" '
         'aria-label="Coverage, and below it the risk with its bound, by threshold">',
         *_panel(ROOM, "answered", 1.0, "k1"),
-        _line([(k, one.coverage.value) for k, one in enumerate(found.steps)], ROOM, 1.0, "l1", count),
-        *_panel(2 * ROOM + TALL, "errors among the answers; dashed: at most this, at all steps", top, "k2"),
-        _line([(k, one.bound) for k, one in enumerate(found.steps)], 2 * ROOM + TALL, top, "l3", count),
-        _line(
-            [(k, one.risk.value) for k, one in enumerate(found.steps) if one.risk is not None],
-            2 * ROOM + TALL, top, "l2", count,
-        ),
+        _line(coverage, ROOM, 1.0, "l1", count),
+        *_panel(second, "errors among the answers; dashed: at most this, at all steps", top, "k2"),
+        _line(bounds, second, top, "l3", count),
+        _line(risks, second, top, "l2", count),
         *(f'<path class="now at-{k}" d="{_cursor(_x(k, count))}"/>' for k in range(count)),
         "</svg>",
-    ]  # fmt: skip
+    ]
     return "".join(parts)
 
 

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nescio.evaluation import Findings, RegressionFindings
-from nescio.evaluation.audit.limits import STATUSES, Finding
-from nescio.evaluation.audit.verdict import Verdict, verdict_of
+from nescio.evaluation import Finding, Findings, RegressionFindings, Status, Verdict, verdict_of
 from nescio.report.audit_report import Report, report_of
 from nescio.report.audit_section import Pictures, Section
 from nescio.report.explorer import explorer_of
@@ -16,6 +14,7 @@ from nescio.report.finding_scale import finding_scale
 from nescio.report.page_figures import Shown, shown_figure
 from nescio.report.verdict_words import in_unit, limit_of, number_of
 
+STATUSES: tuple[Status, ...] = ("fail", "attention", "pass")  # the worst first
 SAID_ELSEWHERE = ("does not apply",)  # among what was not run
 
 
