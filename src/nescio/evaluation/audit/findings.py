@@ -282,6 +282,7 @@ class AuditFindings(ABC):
     budget: str = "standard"
     sections: Mapping[str, Any] = field(default_factory=dict)  # by name, of the registry
     not_run: Mapping[str, str] = field(default_factory=dict)  # section: why it is not there
+    required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
     command: tuple[str, ...] | None = None
 
     def kind(self, data: str) -> str:
