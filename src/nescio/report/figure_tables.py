@@ -17,7 +17,7 @@ from nescio.report.audit_tables import (
     short,
 )
 from nescio.report.render import Cell, Grid, decimal, known
-from nescio.report.stability_words import change_size
+from nescio.report.sections.stability_words import change_size
 
 Rows = list[tuple[str, list[Cell | str]]]
 STEPS = 21  # rows of a long curve
@@ -188,7 +188,6 @@ SHIFTED = {
 
 def adversarial_examples(found: Findings) -> list[Grid]:
     """The examples: answers before and after, and the size of the change."""
-    assert found.stability is not None
     rows: Rows = [
         (
             f"test sample {one.sample}",
@@ -197,7 +196,7 @@ def adversarial_examples(found: Findings) -> list[Grid]:
                 per_cent(one.wrong_confidence), change_size(one.size),
             ],
         )
-        for one in found.stability.examples
+        for one in found.sections["stability"].examples
     ]  # fmt: skip
     head = ["answer", "confidence", "after the change", "confidence there", "size of the change"]
     return [Grid(corner="example", head=head, rows=rows)]

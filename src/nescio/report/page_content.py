@@ -72,7 +72,7 @@ def content_of(found: Findings | RegressionFindings, cut: Cut) -> dict[str, Any]
     classes: set[int] = set()
     if isinstance(found, Findings):
         classes = {one.classes for one in found.predictors.values()}
-    thresholds = getattr(found, "sections", {}).get("thresholds")
+    thresholds = found.sections.get("thresholds")
     explorer = None if thresholds is None else explorer_of(thresholds)
     return {
         "found": found,
