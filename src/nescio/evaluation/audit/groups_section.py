@@ -1,5 +1,6 @@
 """Accuracy by class and by group, with a test of the worst; of a regression, its intervals."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -63,8 +64,8 @@ def groups_section(material: Material) -> GroupFindings:
 def class_names(material: Material, classes: int) -> list[str]:
     """A different name for each class."""
     names = [material.class_name(k) for k in range(classes)]
-    twice = {name for name in names if names.count(name) > 1} if len(set(names)) < classes else ()
-    return [f"{name} ({k})" if name in twice else name for k, name in enumerate(names)]
+    often = Counter(names)
+    return [f"{name} ({k})" if often[name] > 1 else name for k, name in enumerate(names)]
 
 
 def misses(

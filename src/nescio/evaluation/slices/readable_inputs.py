@@ -24,9 +24,10 @@ def describe_inputs(
 ) -> dict[str, NDArray[Any]]:
     """Numbers and words that describe each input, `(N,)` by name, to search slices with.
 
-    Tables: their columns, called by `names`, or as they were before `encoding`. Images `(N, C, H, W)`: brightness, contrast,
-    sharpness, size of the foreground and how far it is off the center, saturation of colors. Other
-    arrays: mean and spread. Tokens have none.
+    Tables: their columns, called by `names`, or as they were before `encoding`. Images
+    `(N, C, H, W)`: brightness, contrast, sharpness, size of the foreground and how far it is off
+    the center, saturation of colors, in shares of the range of all pixels. Other arrays: mean and
+    spread. Tokens have none.
     """
     if x is None:
         return {}

@@ -1,5 +1,7 @@
 """Accuracy by class and by group, as tables."""
 
+from collections.abc import Sequence
+
 from nescio.evaluation import AuditFindings, GroupFindings, GroupRow, GroupTable
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
@@ -11,8 +13,8 @@ CLASSES = (
     "Accuracy, overconfidence (mean confidence less accuracy) and ECE in per cent, the worst "
     "groups first. Intervals are exact, and each holds with 95 % for its group alone: of 40 of "
     "them, about 2 miss. The p-value is that of Fisher's exact test of the errors of a group "
-    "against those of all other samples, corrected for the {tests} groups of all tables (Holm). The "
-    "ECE of a small group is large by chance already."
+    "against those of all other samples, corrected for the {tests} groups of all tables (Holm). "
+    "The ECE of a small group is large by chance already."
 )
 NUMBERS = (
     "The share of targets inside the predicted {central:.0f} % interval, in per cent, and the mean "
@@ -37,7 +39,7 @@ def groups_words(value: GroupFindings, found: AuditFindings) -> Section:  # noqa
         if row.worse
     ]
     remarks += [
-        (f"{by}, without samples", ", ".join(table.absent[:SHOWN]) + ", ..." * (len(table.absent) > SHOWN))
+        (f"{by}, without test samples", first_of(table.absent, SHOWN))
         for by, table in value.tables.items()
         if table.absent
     ]
@@ -45,12 +47,18 @@ def groups_words(value: GroupFindings, found: AuditFindings) -> Section:  # noqa
     return Section(title="", note=note, tables=tables, remarks=remarks)
 
 
+def first_of(names: Sequence[object], most: int) -> str:
+    """The first ones of a list, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _worse(row: GroupRow, central: float | None) -> str:
     assert row.others is not None
     what = "right" if central is None else f"inside the {100 * central:.0f} % interval"
     return (
-        f"{100 * row.accuracy.value:.1f} % of its {row.samples:,} samples are {what}, of the others "
-        f"{100 * row.others:.1f} %: more than chance explains (p = {row.p:.2g}, corrected)."
+        f"{100 * row.accuracy.value:.1f} % of its {row.samples:,} samples are {what}, of the "
+        f"others {100 * row.others:.1f} %: more than chance explains (p = {row.p:.2g}, corrected)."
     )
 
 

@@ -2,33 +2,32 @@
 
 from nescio.evaluation import AuditFindings, Slice, SliceFindings, Slices
 from nescio.report.audit_section import Section
-from nescio.report.render import Cell, Grid, percent
+from nescio.report.render import Cell, Grid
+from nescio.report.sections.groups_words import first_of
 from nescio.report.sections.section_words import words_of
 
-COPIED = 20  # row numbers that are listed
+COLUMNS, COPIED = 12, 20  # names of columns and row numbers that are listed
 NOTE = (
     "All groups of samples that one or two conditions describe were searched ({conjunctions} of "
-    "them, on {columns}): on one half of the {samples} test samples, and on the other. The clearest "
-    "{tested} were tested on the half that was not searched, with exact tests that are corrected "
-    "for their number: if the network is equally good everywhere, any slice is reported with a "
-    "chance of {level} at most. Numbers are of the samples that were not searched; intervals hold "
-    "for all tested slices at once (95 %)."
+    "them, on {columns}): on one half of the {samples} test samples, and on the other. The "
+    "clearest {tested} were tested on the half that was not searched, with exact tests that are "
+    "corrected for their number: if the network is equally good everywhere, any slice is reported "
+    "with a chance of {level:g} % at most. Numbers are of the samples that were not searched; "
+    "intervals hold for all tested slices at once (95 %)."
 )
-NONE = "No slice was confirmed. That does not prove that there is none: small or slight ones escape."
+NONE = "None was confirmed. That does not prove that there is none: small or slight ones escape."
 
 
 @words_of("slices")
 def slices_words(value: SliceFindings, found: AuditFindings) -> Section:  # noqa: ARG001
     """What was searched and how, the slices, and the rows of their errors."""
     first = value.searches[0]
-    names = first.columns
-    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     note = NOTE.format(
         conjunctions=f"{first.conjunctions:,}",
-        columns=listed,
+        columns=first_of(first.columns, COLUMNS),
         samples=f"{first.samples:,}",
         tested=sum(one.tested for one in value.searches),
-        level=percent(sum(one.level for one in value.searches)),
+        level=100 * sum(one.level for one in value.searches),
     )
     remarks = [
         (str(one), _remark(search, one)) for search in value.searches for one in search.found
@@ -41,8 +40,7 @@ def slices_words(value: SliceFindings, found: AuditFindings) -> Section:  # noqa
 
 def _remark(search: Slices, one: Slice) -> str:
     said = search.words(one).removeprefix(f"{one}: ")
-    rows = ", ".join(map(str, one.rows[:COPIED])) + ", ..." * (len(one.rows) > COPIED)
-    return f"{said}. Rows: {rows}"
+    return f"{said}. Rows: {first_of(one.rows, COPIED)}"
 
 
 def _grid(search: Slices) -> Grid:
