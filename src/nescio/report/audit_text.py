@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+from dataclasses import replace
 
 from nescio.core import is_terminal
 from nescio.evaluation import Finding, Findings, RegressionFindings, Verdict, verdict_of
@@ -11,6 +12,7 @@ from nescio.report.render import printable, screen_width, table_lines
 from nescio.report.verdict_words import limit_of, number_of
 
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+JOIN = "\N{NO-BREAK SPACE}%"
 NARROW = 60  # columns of a screen where statuses have no column
 REASONS = 3  # of sections that were not run, on one screen
 
@@ -61,10 +63,16 @@ class _Lines:
         for text in texts[: len(texts) - bool(style)]:
             if not text:
                 return
-            wrapped = textwrap.wrap(printable(text), self.width, break_on_hyphens=False)
+            wrapped = self._wrapped(text)
             on = style and self.styled
             self.lines += [f"{style}{line}{PLAIN}" if on else line for line in wrapped]
         self.lines += [""] if end else []
+
+    def _wrapped(self, text: str, **indents: str) -> list[str]:
+        """Lines of a text; a number and its per cent stay together."""
+        joined = printable(text).replace(" %", JOIN)
+        lines = textwrap.wrap(joined, self.width, break_on_hyphens=False, **indents)
+        return [line.replace(JOIN, " %") for line in lines]
 
     def verdict(self, verdict: Verdict) -> None:
         """The paragraph, the findings that are shown, and what could not be run."""
@@ -85,13 +93,7 @@ class _Lines:
         """A text beside its label, or below it on a narrow screen."""
         indent = 11 if self.width >= NARROW else 2
         start = f"{label:<{indent}}" if self.width >= NARROW else f"{label}: " if label else "  "
-        wrapped = textwrap.wrap(
-            printable(text),
-            self.width,
-            initial_indent=start,
-            subsequent_indent=" " * indent,
-            break_on_hyphens=False,
-        )
+        wrapped = self._wrapped(text, initial_indent=start, subsequent_indent=" " * indent)
         if strong and self.styled:
             wrapped[0] = f"{BOLD}{wrapped[0][: len(label)]}{PLAIN}{wrapped[0][len(label) :]}"
         self.lines += wrapped
@@ -116,10 +118,8 @@ class _Lines:
 def _finding(one: Finding) -> str:
     """A finding in one sentence, with what to do where its limit is broken."""
     note = f" ({one.note})" if one.note else ""
-    asked = "required " if one.required else ""
-    said = f"{one.heading}: {number_of(one)}{note}, {asked}{limit_of(one)}"
+    start = f"{one.heading}: {number_of(one)}{note}, {'required' if one.required else 'limit'}"
     if one.status == "pass":
-        return f"{said}."
-    if one.unclear:
-        return f"{said}: the data do not tell."
-    return f"{said}. {one.advice}"
+        return f"{start} {limit_of(replace(one, fail=None) if one.attention is not None else one)}."
+    said = f"{start} {limit_of(one)}"
+    return f"{said}: the data do not tell." if one.unclear else f"{said}. {one.advice}"
