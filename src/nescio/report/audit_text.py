@@ -68,10 +68,13 @@ class _Lines:
             self.lines += [f"{style}{line}{PLAIN}" if on else line for line in wrapped]
         self.lines += [""] if end else []
 
-    def _wrapped(self, text: str, **indents: str) -> list[str]:
+    def _wrapped(self, text: str, first: str = "", later: str = "") -> list[str]:
         """Lines of a text; a number and its per cent stay together."""
         joined = printable(text).replace(" %", JOIN)
-        lines = textwrap.wrap(joined, self.width, break_on_hyphens=False, **indents)
+        wrapper = textwrap.TextWrapper(
+            self.width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+        )
+        lines = wrapper.wrap(joined)
         return [line.replace(JOIN, " %") for line in lines]
 
     def verdict(self, verdict: Verdict) -> None:
@@ -93,7 +96,7 @@ class _Lines:
         """A text beside its label, or below it on a narrow screen."""
         indent = 11 if self.width >= NARROW else 2
         start = f"{label:<{indent}}" if self.width >= NARROW else f"{label}: " if label else "  "
-        wrapped = self._wrapped(text, initial_indent=start, subsequent_indent=" " * indent)
+        wrapped = self._wrapped(text, start, " " * indent)
         if strong and self.styled:
             wrapped[0] = f"{BOLD}{wrapped[0][: len(label)]}{PLAIN}{wrapped[0][len(label) :]}"
         self.lines += wrapped

@@ -8,7 +8,7 @@ from nescio.report.verdict_words import limit_of, number_of
 
 
 def junit_xml(verdict: Verdict, *, name: str = "nescio audit") -> str:
-    """A test case for each finding.
+    """One test for each finding.
 
     One fails where its finding fails, and where a limit that was required is not shown to be kept.
     Attention to a default limit is a passed case with an output; a section that was not run is a
