@@ -15,7 +15,7 @@ from nescio.evaluation import verdict_of
 from nescio.report import audit_page, limit_of, number_of
 from nescio.report.audit_section import Drawing
 from nescio.report.html_table import html
-from nescio.report.page_figures import Shown, shown_figure
+from nescio.report.page_figures import ShownFigure, shown_figure
 from nescio.report.render import Grid
 
 MOST = 5_000_000  # bytes of a page
@@ -263,7 +263,7 @@ def test_a_figure_that_fails_is_shown_in_its_place():
 
 
 def test_a_page_stays_below_its_limit_and_says_what_it_leaves_out(trusted, monkeypatch):
-    big = Shown(title="Big", caption="", svg="<svg></svg>" + " " * MOST)
+    big = ShownFigure(title="Big", caption="", svg="<svg></svg>" + " " * MOST)
     monkeypatch.setattr("nescio.report.page_content.shown_figure", lambda drawing: big)
     page = audit_page(trusted.typed)
     assert len(page.encode()) <= MOST

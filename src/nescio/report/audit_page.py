@@ -36,16 +36,14 @@ def _rendered(found: Findings | RegressionFindings, cut: Cut) -> str:
     files = {name: Markup(_file(name)) for name in ("style.css", "paper.css", "script.js")}
     environment = _environment()
     environment.filters["table"] = lambda table: Markup(html(table, rows=cut.rows))
-    return (
-        environment.get_template("page.html").render(
-            content_of(found, cut),
-            style=files["style.css"],
-            paper=files["paper.css"],
-            script=files["script.js"],
-            script_hash=_hash(files["script.js"]),
-        )
-        + "\n"
+    page: str = environment.get_template("page.html").render(
+        content_of(found, cut),
+        style=files["style.css"],
+        paper=files["paper.css"],
+        script=files["script.js"],
+        script_hash=_hash(files["script.js"]),
     )
+    return f"{page}\n"
 
 
 def _environment() -> Any:

@@ -11,7 +11,7 @@ from nescio.report.audit_section import Pictures, Section
 from nescio.report.explorer import explorer_of
 from nescio.report.figures import with_figures
 from nescio.report.finding_scale import finding_scale
-from nescio.report.page_figures import Shown, shown_figure
+from nescio.report.page_figures import ShownFigure, shown_figure
 from nescio.report.verdict_words import in_unit, limit_of, number_of
 
 STATUSES: tuple[Status, ...] = ("fail", "attention", "pass")  # the worst first
@@ -46,7 +46,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class PagePart:
     """A section with its place, its verdict and its figures."""
 
     anchor: str
@@ -55,7 +55,7 @@ class Part:
     broken: Sequence[Line]  # its findings that do not pass
     kept: str  # the numbers that do
     section: Section
-    figures: Sequence[Shown]
+    figures: Sequence[ShownFigure]
     pictures: Sequence[Pictures]
 
 
@@ -115,7 +115,7 @@ def _sections(
     return [*with_figures(found, own, report.plots), *end]
 
 
-def _parts(sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut) -> list[Part]:
+def _parts(sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut) -> list[PagePart]:
     parts, room, drawn = [], cut.pictures, cut.figures
     for one in sections:
         name = one.name
@@ -128,7 +128,7 @@ def _parts(sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut)
             pictures += [replace(strip, items=strip.items[: max(0, room)])] if room > 0 else []
             room -= len(strip.items)
         parts.append(
-            Part(
+            PagePart(
                 anchor=anchor_of(one.name or one.title),
                 title=one.title,
                 status=next((s for s in STATUSES if s in statuses), ""),
@@ -151,7 +151,7 @@ def _kept(findings: Sequence[Finding]) -> str:
     return "; ".join(f"{title}: {', '.join(numbers)}" for title, numbers in said.items())
 
 
-def _marked(figure: Shown) -> Shown:
+def _marked(figure: ShownFigure) -> ShownFigure:
     from markupsafe import Markup
 
     return replace(figure, svg=Markup(figure.svg))

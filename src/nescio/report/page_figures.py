@@ -20,7 +20,7 @@ TITLE = 0.5  # inches that the title of a figure takes, which the page writes it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ShownFigure:
     """A figure as the page shows it, or why it could not be drawn."""
 
     title: str
@@ -30,16 +30,16 @@ class Shown:
     tables: tuple[Grid, ...] = ()
 
 
-def shown_figure(drawing: Drawing) -> Shown:
+def shown_figure(drawing: Drawing) -> ShownFigure:
     """The figure drawn; one that fails loses nothing else."""
     about: dict[str, Any] = {"caption": drawing.caption, "tables": tuple(drawing.tables)}
     try:
         figure = drawing.draw()
         title = " ".join(figure.get_suptitle().split()).replace(r"\$", "$")
-        return Shown(title=title, svg=_page_svg(figure), **about)
+        return ShownFigure(title=title, svg=_page_svg(figure), **about)
     except Exception as error:  # whatever it is: the rest of the page is worth having
         said = str(error) or type(error).__name__
-        return Shown(title="This figure could not be drawn", why=said, **about)
+        return ShownFigure(title="This figure could not be drawn", why=said, **about)
 
 
 def _page_svg(figure: Any) -> str:
