@@ -1,0 +1,120 @@
+"""Which changes a guarantee survives, and what it takes to guarantee more, in words."""
+
+from decimal import ROUND_FLOOR, Context
+
+from nescio.evaluation import AuditFindings, PlannedPromise, Planner
+from nescio.guards import ShiftBudget
+from nescio.report.audit_section import Section
+from nescio.report.render import Cell, Grid
+from nescio.report.sections.section_words import words_of
+
+DISTANCE = (
+    "The distance is the total variation: the largest difference, over all events, between the "
+    "probabilities before and after the change. A distance of 0.01 is reached when any hundredth "
+    "of the inputs is replaced by anything, labels included; nothing else is assumed about the "
+    "change (docs/promises.md has the proof)."
+)
+PLANNED = (
+    "Calibration samples to label beside the {now:,} that there are, so that the guarantee is "
+    "reached in 4 of 5 cases, and in brackets the numbers for the two ends of the 80 % interval of "
+    "the observed error rate. Coverage is the share of inputs like these that get an answer. The "
+    "numbers are estimates; the guarantee is exact once it is given."
+)
+
+
+@words_of("shift budget")
+def shift_budget_words(value: ShiftBudget, found: AuditFindings) -> Section:  # noqa: ARG001
+    """The distance first, what remains after larger changes, and mixtures with OOD sets."""
+    at = Grid(
+        corner="distance",
+        head=["errors at most", "answered at least", "called OOD at most"],
+        rows=[
+            (
+                f"{one.distance:g}",
+                [_percent(one.risk), _percent(one.coverage), _percent(one.false_alarm)],
+            )
+            for one in value.at
+        ],
+        title="what still holds after a change by a distance, in per cent",
+        samples=f"{value.answered:,} answers among {value.samples:,} test samples",
+    )
+    mixed = Grid(
+        corner="OOD set",
+        head=["share of the inputs", "answered"],
+        rows=[
+            (name, [_percent(one.share), _percent(one.answered / one.inputs)])
+            for name, one in value.ood.items()
+        ],
+        title="inputs of one OOD set that may come in while the guarantee holds, in per cent",
+        note="Every answer to such an input counts as wrong; each row holds by itself.",
+        samples=[f"{one.inputs:,} inputs" for one in value.ood.values()],
+    )
+    tables = [at, mixed] if value.ood else [at]
+    return Section(title="", note=f"{budget_sentence(value)} {DISTANCE}", tables=tables)
+
+
+def budget_sentence(value: ShiftBudget) -> str:
+    """The guarantee under change, in one sentence or two."""
+    risk, sure = f"{100 * value.risk:g} %", f"{100 * value.confidence:g} %"
+    if not value.distance:
+        return (
+            f"The test samples show no room for a change of the inputs: {value.errors} errors among "
+            f"{value.answered:,} answers bound the error rate by {100 * value.largest_risk:.2g} %, "
+            f"not below the guaranteed {risk}. The guarantee holds for unchanged inputs only."
+        )
+    return (
+        f"With a confidence of {sure}, at most {risk} of the answers are wrong under any change of "
+        f"the inputs up to a total variation of {_down(value.distance)}."
+    )
+
+
+@words_of("planner")
+def planner_words(value: Planner, found: AuditFindings) -> Section:  # noqa: ARG001
+    """A table of guarantees, and the nearest one that is not reached yet."""
+    coverages = list(dict.fromkeys(one.coverage for one in value.plans))
+    rows = [
+        (f"at most {100 * risk:g} % errors", [_more(one) for one in value.plans if one.risk == risk])
+        for risk in dict.fromkeys(one.risk for one in value.plans)
+    ]
+    table = Grid(
+        corner="guarantee",
+        head=[f"at {100 * one:g} % coverage" for one in coverages],
+        rows=rows,
+        title="samples to label",
+        samples=f"errors of {value.plans[0].samples:,} or more test samples",
+    )
+    return Section(
+        title="",
+        note=PLANNED.format(now=value.calibration),
+        tables=[table],
+        points=plan_sentences(value),
+    )
+
+
+def plan_sentences(value: Planner) -> list[str]:
+    """The nearest guarantee that more labels would give."""
+    open_ones = [one for one in value.plans if one.more]
+    if not open_ones:
+        return []
+    nearest = min(open_ones, key=lambda one: one.more or 0)
+    return [
+        f"To guarantee at most {100 * nearest.risk:g} % errors at {100 * nearest.coverage:g} % "
+        f"coverage, label about {nearest.more:,} more samples ({nearest.errors} errors were "
+        f"observed among {nearest.samples:,} answers at this coverage)."
+    ]
+
+
+def _more(one: PlannedPromise) -> str:
+    if one.needed is None:
+        return "no number: too many errors" if one.low is None else f"unclear, {one.low:,} or more"
+    told = f"{one.low or one.needed:,}-{one.high:,}" if one.high else f"from {one.low:,}"
+    return f"{'enough' if not one.more else f'{one.more:,}'} (in all {told})"
+
+
+def _percent(share: float | None) -> Cell:
+    return Cell(value=share, digits=2, scale=100)
+
+
+def _down(distance: float) -> str:
+    """Two digits, rounded so that it is still shown."""
+    return f"{Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(distance):f}"
