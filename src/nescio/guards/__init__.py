@@ -19,6 +19,7 @@ from nescio.guards.map_decisions import MapDecisions as MapDecisions
 from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.promise_plan import PromisePlan as PromisePlan
 from nescio.guards.promise_plan import promise_plan as promise_plan
+from nescio.guards.promise_plan import rounded_up as rounded_up
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
 from nescio.guards.splitting import fewest_samples as fewest_samples

@@ -163,7 +163,7 @@ class _Walk:
         while high - low > max(1, low // 200):
             middle = (low + high) // 2
             low, high = (low, middle) if self.arriving(middle, rate) >= POWER else (middle, high)
-        return _rounded(high)
+        return rounded_up(high)
 
     def arriving(self, samples: int, rate: float) -> float:
         """The share of walks with this number of samples that pass every test."""
@@ -180,7 +180,7 @@ class _Walk:
         return float((fine & (self.least[early] <= first)).mean())
 
 
-def _rounded(count: int) -> int:
-    """Upwards to a few digits."""
+def rounded_up(count: int) -> int:
+    """To a few digits."""
     unit = int(10 ** max(0, len(str(count)) - DIGITS))
     return -(-count // unit) * unit

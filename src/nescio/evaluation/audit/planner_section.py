@@ -7,7 +7,7 @@ from nescio.core import NescioError
 from nescio.evaluation.audit.guard_section import CONFIDENCE, FALSE_ALARM
 from nescio.evaluation.audit.measured_scores import measured_scores
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.guards import promise_plan
+from nescio.guards import promise_plan, rounded_up
 from nescio.guards.splitting import FITTING
 from nescio.metrics import Interval
 
@@ -66,7 +66,7 @@ def planner_section(material: Material) -> Planner:
             wish = {"risk": risk, "coverage": min(1.0, coverage / (1 - alarm))}
             found = promise_plan(score, wrong, confidence=tested, **wish, seed=material.seed)
             needed, low, high = (
-                None if count is None else math.ceil(count / share)
+                None if count is None else rounded_up(math.ceil(count / share))
                 for count in (found.needed, found.low, found.high)
             )
             plans.append(

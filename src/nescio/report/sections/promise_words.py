@@ -1,7 +1,5 @@
 """Which changes a guarantee survives, and what it takes to guarantee more, in words."""
 
-from decimal import ROUND_FLOOR, Context
-
 from nescio.evaluation import AuditFindings, PlannedPromise, Planner
 from nescio.guards import ShiftBudget
 from nescio.report.audit_section import Section
@@ -15,10 +13,10 @@ DISTANCE = (
     "change (docs/promises.md has the proof)."
 )
 PLANNED = (
-    "Calibration samples to label beside the {now:,} that there are, so that the guarantee is "
-    "reached in 4 of 5 cases, and in brackets the numbers for the two ends of the 80 % interval of "
-    "the observed error rate. Coverage is the share of inputs like these that get an answer. The "
-    "numbers are estimates; the guarantee is exact once it is given."
+    "The number of calibration samples with which a guarantee is reached in 4 of 5 cases, and in "
+    "brackets those for the two ends of the 80 % interval of the observed error rate; there are "
+    "{now:,}. Coverage is the share of inputs like these that get an answer. The numbers are "
+    "estimates; the guarantee is exact once it is given."
 )
 
 
@@ -50,22 +48,19 @@ def shift_budget_words(value: ShiftBudget, found: AuditFindings) -> Section:  # 
         samples=[f"{one.inputs:,} inputs" for one in value.ood.values()],
     )
     tables = [at, mixed] if value.ood else [at]
-    return Section(title="", note=f"{budget_sentence(value)} {DISTANCE}", tables=tables)
+    return Section(note=f"{budget_sentence(value)} {DISTANCE}", tables=tables)
 
 
 def budget_sentence(value: ShiftBudget) -> str:
     """The guarantee under change, in one sentence or two."""
-    risk, sure = f"{100 * value.risk:g} %", f"{100 * value.confidence:g} %"
     if not value.distance:
         return (
-            f"The test samples show no room for a change of the inputs: {value.errors} errors among "
+            f"The test samples show no room for a change of the inputs: {value.errors} errors in "
             f"{value.answered:,} answers bound the error rate by {100 * value.largest_risk:.2g} %, "
-            f"not below the guaranteed {risk}. The guarantee holds for unchanged inputs only."
+            f"not below the guaranteed {100 * value.risk:g} %. The guarantee holds for unchanged "
+            "inputs only."
         )
-    return (
-        f"With a confidence of {sure}, at most {risk} of the answers are wrong under any change of "
-        f"the inputs up to a total variation of {_down(value.distance)}."
-    )
+    return value.certificates[0]
 
 
 @words_of("planner")
@@ -73,18 +68,20 @@ def planner_words(value: Planner, found: AuditFindings) -> Section:  # noqa: ARG
     """A table of guarantees, and the nearest one that is not reached yet."""
     coverages = list(dict.fromkeys(one.coverage for one in value.plans))
     rows = [
-        (f"at most {100 * risk:g} % errors", [_more(one) for one in value.plans if one.risk == risk])
+        (
+            f"at most {100 * risk:g} % errors",
+            [_more(one) for one in value.plans if one.risk == risk],
+        )
         for risk in dict.fromkeys(one.risk for one in value.plans)
     ]
     table = Grid(
         corner="guarantee",
         head=[f"at {100 * one:g} % coverage" for one in coverages],
         rows=rows,
-        title="samples to label",
+        title="calibration samples",
         samples=f"errors of {value.plans[0].samples:,} or more test samples",
     )
     return Section(
-        title="",
         note=PLANNED.format(now=value.calibration),
         tables=[table],
         points=plan_sentences(value),
@@ -106,15 +103,10 @@ def plan_sentences(value: Planner) -> list[str]:
 
 def _more(one: PlannedPromise) -> str:
     if one.needed is None:
-        return "no number: too many errors" if one.low is None else f"unclear, {one.low:,} or more"
-    told = f"{one.low or one.needed:,}-{one.high:,}" if one.high else f"from {one.low:,}"
-    return f"{'enough' if not one.more else f'{one.more:,}'} (in all {told})"
+        return "too many errors" if one.low is None else f"unclear ({one.low:,} or more)"
+    ends = f"{one.low:,} or more" if one.high is None else f"{one.low:,} to {one.high:,}"
+    return f"{one.needed:,}{'' if one.more else ', enough'} ({ends})"
 
 
 def _percent(share: float | None) -> Cell:
     return Cell(value=share, digits=2, scale=100)
-
-
-def _down(distance: float) -> str:
-    """Two digits, rounded so that it is still shown."""
-    return f"{Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(distance):f}"

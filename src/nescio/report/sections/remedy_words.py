@@ -25,7 +25,6 @@ def remedy_words(value: Remedies, found: AuditFindings) -> Section:  # noqa: ARG
         samples=[f"{one.samples:,} samples" for one in value.remedies],
     )
     return Section(
-        title="",
         note=NOTE,
         tables=[table] if value.remedies else [],
         remarks=[(one.name, remedy_sentence(one)) for one in value.remedies],

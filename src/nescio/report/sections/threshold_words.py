@@ -23,7 +23,6 @@ def threshold_words(value: Thresholds, found: AuditFindings) -> Section:  # noqa
     out = f"{value.called_ood} of {value.samples:,} test samples are called OOD at every threshold."
     confidence = 100 * value.confidence
     return Section(
-        title="",
         note=NOTE.format(score=value.score, confidence=confidence, out=out if value.own else ""),
         tables=[threshold_table(value)],
     )
@@ -32,7 +31,13 @@ def threshold_words(value: Thresholds, found: AuditFindings) -> Section:  # noqa
 def threshold_table(value: Thresholds, steps: range = SHOWN) -> Grid:
     """Some of the steps, and that of the guard."""
     shown = sorted({*steps, *([] if value.own is None else [value.own])})
-    head = ["answered", "errors", "at most", "withheld", *(f"no answer: {one}" for one in value.ood)]
+    head = [
+        "answered",
+        "errors",
+        "at most",
+        "withheld",
+        *(f"no answer: {one}" for one in value.ood),
+    ]
     return Grid(
         corner="threshold",
         head=head,
