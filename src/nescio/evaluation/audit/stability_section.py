@@ -76,7 +76,8 @@ def corrupted(material: Material) -> dict[str, ShiftCurves]:
     rank=65,
     meaning="A change of every number by at most this share of its range, found by an attack, "
     "flips half of the correct answers.",
-    advice="Train with attacked inputs (--recipe adversarial-ensemble), or do not let others choose inputs.",
+    advice="Train with attacked inputs (--recipe adversarial-ensemble), or do not let others "
+    "choose the inputs.",
 )
 def _smallest_change(found: AuditFindings) -> Measured | None:
     part: Stability | None = found.sections.get("stability")
