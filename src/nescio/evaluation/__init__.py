@@ -16,7 +16,7 @@ from nescio.evaluation.audit.planner_section import PlannedPromise as PlannedPro
 from nescio.evaluation.audit.planner_section import Planner as Planner
 from nescio.evaluation.audit.remedies_section import Gain as Gain
 from nescio.evaluation.audit.remedies_section import Remedies as Remedies
-from nescio.evaluation.audit.remedies_section import Remedy as Remedy
+from nescio.evaluation.audit.remedies_section import TriedRemedy as TriedRemedy
 from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.verdict import Verdict as Verdict
 from nescio.evaluation.audit.verdict import verdict_of as verdict_of

@@ -45,7 +45,7 @@ class Gain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remedy:
+class TriedRemedy:
     """Something that was tried, and by how much it helps."""
 
     name: str
@@ -59,15 +59,15 @@ class Remedy:
 class Remedies:
     """What was tried, and why the rest was not."""
 
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[TriedRemedy, ...]
     not_tried: Mapping[str, str]
 
 
 @section("remedies", title="What would help", place=28)
 def remedies_section(material: Material) -> Remedies:
     """Temperature, guard, MC dropout, other predictors and their ensemble, on other samples."""
-    trial = Trial(material)
-    tried: dict[str, Callable[[], Remedy]] = {
+    trial = _Trial(material)
+    tried: dict[str, Callable[[], TriedRemedy]] = {
         "temperature": trial.temperature,
         "guard": trial.guard,
         "MC dropout": trial.dropout,
@@ -89,7 +89,7 @@ def remedies_section(material: Material) -> Remedies:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class _Trial:
     """Remedies for the first predictor, on the samples that measure."""
 
     material: Material
@@ -105,14 +105,14 @@ class Trial:
         chosen = held.rows.cpu()[rows]
         return self.material.answers().log_probs[chosen], held.test[1].cpu()[chosen]
 
-    def with_logs(self, name: str, how: str, logs: Tensor, rows: Tensor) -> Remedy:
+    def with_logs(self, name: str, how: str, logs: Tensor, rows: Tensor) -> TriedRemedy:
         """A remedy that changes probabilities."""
         before, y = self.now(rows)
         now, then = (_numbers(part, y) for part in (before, logs))
         gains = {one: _gain(one, now, then, self.material.seed) for one in MEASURES}
-        return Remedy(name=name, how=how, samples=len(rows), gains=gains)
+        return TriedRemedy(name=name, how=how, samples=len(rows), gains=gains)
 
-    def temperature(self) -> Remedy:
+    def temperature(self) -> TriedRemedy:
         """Fitted on the samples that fit."""
         material = self.material
         assert material.predictor is not None
@@ -125,7 +125,7 @@ class Trial:
         rows = self.rows
         return self.with_logs("temperature", how, after[rows], rows)
 
-    def guard(self) -> Remedy:
+    def guard(self) -> TriedRemedy:
         """Errors among its answers against those among all."""
         decisions, guard = self.material.decisions, self.material.guard
         if guard is None or decisions is None:
@@ -145,7 +145,7 @@ class Trial:
         )
         now, then = float(wrong.mean()), float(wrong[answered].mean())
         own = Gain(now=now, then=then, change=gain.value, low=gain.low, high=gain.high)
-        return Remedy(
+        return TriedRemedy(
             name="guard",
             how=f"abstains, so that at most {100 * guard.risk:g} % of the answers are wrong",
             samples=len(rows),
@@ -153,7 +153,7 @@ class Trial:
             coverage=binomial_interval(int(answered.sum()), len(rows)),
         )
 
-    def dropout(self) -> Remedy:
+    def dropout(self) -> TriedRemedy:
         """Passes with dropout on, of some of the samples."""
         predictor: Any = self.material.predictor
         if isinstance(predictor, MCDropout):
@@ -169,7 +169,7 @@ class Trial:
         how = f"{PASSES} passes with dropout on, averaged"
         return self.with_logs("MC dropout", how, see(model, inputs[rows]).log_probs, rows)
 
-    def ensemble(self) -> Remedy:
+    def ensemble(self) -> TriedRemedy:
         """The mean of the probabilities of all predictors that were given."""
         given = self.material.on_test
         if len(given) < 2:
@@ -183,7 +183,7 @@ class Trial:
         how = f"the mean probabilities of {', '.join(given)}"
         return self.with_logs("ensemble", how, mixed, rows)
 
-    def instead(self, name: str) -> Remedy:
+    def instead(self, name: str) -> TriedRemedy:
         """Another predictor in its place."""
         rows = self.rows
         chosen = self.material.held.rows.cpu()[rows]

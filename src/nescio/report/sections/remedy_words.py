@@ -1,6 +1,8 @@
 """What would help, as a table of changes."""
 
-from nescio.evaluation import AuditFindings, Gain, Remedies, Remedy
+from typing import Any
+
+from nescio.evaluation import AuditFindings, Gain, Remedies, TriedRemedy
 from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid
 from nescio.report.sections.section_words import words_of
@@ -32,7 +34,7 @@ def remedy_words(value: Remedies, found: AuditFindings) -> Section:  # noqa: ARG
     )
 
 
-def remedy_sentence(one: Remedy) -> str:
+def remedy_sentence(one: TriedRemedy) -> str:
     """How it was made, and what it changes beyond chance."""
     said = [f"{name} {_from_to(name, gain)}" for name, gain in one.gains.items()
             if gain.word != "no clear change"]  # fmt: skip
@@ -44,14 +46,14 @@ def _from_to(name: str, gain: Gain) -> str:
     return f"{gain.word}, from {scale * gain.now:.3g}{unit} to {scale * gain.then:.3g}{unit}"
 
 
-def _cells(one: Remedy) -> list[Cell | str]:
+def _cells(one: TriedRemedy) -> list[Cell | str]:
     cells: list[Cell | str] = []
     for name in HEADS:
         gain = one.gains.get(name)
         if gain is None:
             cells.append("-")
             continue
-        ends = {"low": gain.low, "high": gain.high, "scale": SCALES[name]}
+        ends: Any = {"low": gain.low, "high": gain.high, "scale": SCALES[name]}
         cells.append(Cell(value=gain.change, digits=3 if name == "NLL" else 2, sign="+", **ends))
     share = one.coverage
     cells.append(
