@@ -13,7 +13,7 @@ from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.evaluation.audit.planner_section import PlannedPromise as PlannedPromise
+from nescio.evaluation.audit.planner_section import PlannedGuarantee as PlannedGuarantee
 from nescio.evaluation.audit.planner_section import Planner as Planner
 from nescio.evaluation.audit.remedies_section import Gain as Gain
 from nescio.evaluation.audit.remedies_section import Remedies as Remedies

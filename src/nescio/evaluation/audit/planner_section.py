@@ -7,7 +7,7 @@ from nescio.core import NescioError
 from nescio.evaluation.audit.guard_section import CONFIDENCE, FALSE_ALARM
 from nescio.evaluation.audit.measured_scores import measured_scores
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.guards import promise_plan, rounded_up
+from nescio.guards import guarantee_plan, rounded_up
 from nescio.guards.splitting import FITTING
 from nescio.metrics import Interval
 
@@ -16,7 +16,7 @@ COVERAGES = (0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedPromise:
+class PlannedGuarantee:
     """A guarantee, and how many calibration samples it takes; None: no number is enough."""
 
     risk: float
@@ -38,7 +38,7 @@ class Planner:
     calibration: int  # samples now
     false_alarm: float
     confidence: float
-    plans: tuple[PlannedPromise, ...]
+    plans: tuple[PlannedGuarantee, ...]
 
 
 @section(
@@ -64,13 +64,13 @@ def planner_section(material: Material) -> Planner:
     for risk in RISKS[material.task]:
         for coverage in COVERAGES:
             wish = {"risk": risk, "coverage": min(1.0, coverage / (1 - alarm))}
-            found = promise_plan(score, wrong, confidence=tested, **wish, seed=material.seed)
+            found = guarantee_plan(score, wrong, confidence=tested, **wish, seed=material.seed)
             needed, low, high = (
                 None if count is None else rounded_up(math.ceil(count / share))
                 for count in (found.needed, found.low, found.high)
             )
             plans.append(
-                PlannedPromise(
+                PlannedGuarantee(
                     risk=risk,
                     coverage=coverage,
                     observed=found.observed,

@@ -1,6 +1,6 @@
 """Which changes a guarantee survives, and what it takes to guarantee more, in words."""
 
-from nescio.evaluation import AuditFindings, PlannedPromise, Planner
+from nescio.evaluation import AuditFindings, PlannedGuarantee, Planner
 from nescio.guards import ShiftBudget
 from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid
@@ -10,7 +10,7 @@ DISTANCE = (
     "The distance is the total variation: the largest difference, over all events, between the "
     "probabilities before and after the change. A distance of 0.01 is reached when any hundredth "
     "of the inputs is replaced by anything, labels included; nothing else is assumed about the "
-    "change (docs/promises.md has the proof)."
+    "change (docs/guarantees.md has the proof)."
 )
 PLANNED = (
     "The number of calibration samples with which a guarantee is reached in 4 of 5 cases, and in "
@@ -101,7 +101,7 @@ def plan_sentences(value: Planner) -> list[str]:
     ]
 
 
-def _more(one: PlannedPromise) -> str:
+def _more(one: PlannedGuarantee) -> str:
     if one.needed is None:
         return "too many errors" if one.low is None else f"unclear ({one.low:,} or more)"
     ends = f"{one.low:,} or more" if one.high is None else f"{one.low:,} to {one.high:,}"
