@@ -27,6 +27,7 @@ from nescio.evaluation.label_audit import label_quality as label_quality
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.evaluation.patch_success import PatchSuccess as PatchSuccess
 from nescio.evaluation.patch_success import patch_success as patch_success
+from nescio.evaluation.quality_of import quality_of as quality_of
 from nescio.evaluation.regression import OWN_INTERVALS as OWN_INTERVALS
 from nescio.evaluation.regression import IntervalQuality as IntervalQuality
 from nescio.evaluation.regression import RegressionFindings as RegressionFindings
