@@ -2,7 +2,15 @@
 
 from nescio.evaluation.audit.audit import Audit as Audit
 from nescio.evaluation.audit.audit import audit as audit
+from nescio.evaluation.audit.audit_limits import Finding as Finding
+from nescio.evaluation.audit.audit_limits import Limit as Limit
+from nescio.evaluation.audit.audit_limits import Measured as Measured
+from nescio.evaluation.audit.audit_limits import Status as Status
+from nescio.evaluation.audit.audit_limits import Unit as Unit
+from nescio.evaluation.audit.audit_limits import limits as limits
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.verdict import Verdict as Verdict
+from nescio.evaluation.audit.verdict import verdict_of as verdict_of
 from nescio.evaluation.compare import Absent as Absent
 from nescio.evaluation.compare import AdversarialNoise as AdversarialNoise
 from nescio.evaluation.compare import AdversarialSamples as AdversarialSamples

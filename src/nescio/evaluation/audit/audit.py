@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ from nescio.evaluation.audit.ood_section import (
     shifted,
 )
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
+from nescio.evaluation.audit.requirements import requirements
 from nescio.evaluation.audit.stability_section import check_stability, how_stable
+from nescio.evaluation.audit.verdict import Verdict, judged_json, verdict_of
 from nescio.evaluation.regression.audit_regression import audit_regression
 from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.guards import Guard, RegressionGuard, described
@@ -80,18 +82,14 @@ class Audit:
         """One row per predictor, data set and number."""
         return self.findings.results
 
-    @property
-    def verdict(self) -> str:
-        """What was found, in a few sentences."""
-        from nescio.report.audit_report import report_of
-
-        report = report_of(self.findings)
-        return "\n".join([report.headline, *report.verdict])
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Pass, attention or fail, in a paragraph, and the findings that it rests on."""
+        return verdict_of(self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """What `audit.json` holds."""
-        found: dict[str, Any] = to_json(self.findings)
-        return found
+        return {**to_json(self.findings), **judged_json(self.verdict)}
 
     def save(self, folder: str | Path) -> Path:
         """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
@@ -162,6 +160,7 @@ def audit(
     repeats: bool = False,
     influence: bool = False,
     stability: bool = False,
+    require: Any = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Audit:
@@ -185,8 +184,11 @@ def audit(
     network without a head whose targets are not whole predicts means alone. repeats: equal inputs
     are separate samples, as for `nescio.guard`. influence: also say which training samples the
     most confident errors of the first network rest on; it needs `train` with labels. stability:
-    also say how small a change flips answers of the first network, with examples.
+    also say how small a change flips answers of the first network, with examples. require: limits
+    such as "ece<0.05" or "abstained[letters]>0.9", a .toml file of them, or several; they count in
+    place of the default limits.
     """
+    required = requirements(require)
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
     if influence:
@@ -207,7 +209,7 @@ def audit(
         show=progress,
     )
     first, how = next(iter(bare.values())), {"head": head, "output": output}
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"required": required}
     if stability:
         more["stability"] = how_stable(first, data, seed=seed, **how)
     if influence:

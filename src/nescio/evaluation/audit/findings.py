@@ -279,6 +279,7 @@ class AuditFindings(ABC):
     attack: Mapping[str, float | int] | None = None
     cost: CostFindings | None = None  # where samples were drawn
     not_applicable: Mapping[str, str] = field(default_factory=dict)  # section: why it is left out
+    required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
     command: tuple[str, ...] | None = None
 
     def kind(self, data: str) -> str:
