@@ -52,7 +52,6 @@ def fitted(digits, callback, folder, validation=None):
     loaders = [DataLoader(TensorDataset(*part), batch_size=64) for part in parts.values()]
     module = Module()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="pytorch_lightning|torch")
         warnings.filterwarnings("ignore", message=".*(num_workers|log_every_n_steps|LeafSpec).*")
         trainer = lightning.Trainer(
             max_epochs=3,

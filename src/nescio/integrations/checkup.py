@@ -26,7 +26,6 @@ class Checkup:
     train, ood: as for `nescio.guard` and `nescio.audit`.
     test: with them, the network is audited at the end of training.
     folder: where the guard, with weights, and the audit are saved.
-    budget: of the audit.
     head, output: how the outputs of the network are read, as for `nescio.observe`.
     options: of `nescio.guard`, for example `risk=0.05`.
     """
@@ -39,7 +38,6 @@ class Checkup:
         test: Any = None,
         ood: Mapping[str, Any] | None = None,
         folder: str | Path | None = None,
-        budget: str = "quick",
         head: Head | str | None = None,
         output: Output = None,
         **options: Any,
@@ -47,7 +45,7 @@ class Checkup:
         super().__init__()
         self.calibration, self.train, self.test, self.ood = calibration, train, test, ood
         self.folder = None if folder is None else make_folder(Path(folder))
-        self.budget, self.options = budget, options
+        self.options = options
         self.reading: dict[str, Any] = {"head": head, "output": output}
         self.guard: Guard | RegressionGuard | None = None
         self.audit: Audit | None = None
@@ -82,7 +80,7 @@ class Checkup:
         self.guard = guard(net, self.calibration, **known, **self.options)
         found = guard_numbers(self.guard)
         if self.test is not None:
-            more = {"validation": self.calibration, "ood": self.ood, "budget": self.budget}
+            more = {"validation": self.calibration, "ood": self.ood}
             self.audit = audit(net, self.test, **known, **more)
             found |= audit_numbers(self.audit)
         if self.folder is not None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from nescio.evaluation import AuditFindings, Finding, Findings, RegressionFindings, verdict_of
+from nescio.evaluation import Finding, Findings, RegressionFindings, verdict_of
 from nescio.report.guard_words import guard_usage
-from nescio.report.render import Grid, percent, pipes, printable
+from nescio.report.render import Grid, in_markdown, percent, pipes, printable
 from nescio.report.verdict_words import limit_of, number_of
 
 TITLE = "Uncertainty and limits"
-MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;"})
+MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*[]"})  # that begin markup
 HEAD = ("status", "measured", "limit", "samples")
 
 
@@ -20,7 +20,7 @@ def model_card(found: Findings | RegressionFindings, *, level: int = 2) -> str:
     verdict = verdict_of(found)
     parts: list[tuple[str, Sequence[str]]] = [
         ("", [in_text(verdict.words), findings_table(verdict.findings)]),
-        ("What to do", _listed(_advice(verdict.findings))),
+        ("What to do", _advice(verdict.findings)),
         ("What is guaranteed", _listed(getattr(found.guard, "guarantees", None) or ())),
         ("Inputs unlike the test data", _ood(found)),
         ("How to use the guard", _usage(found)),
@@ -46,13 +46,13 @@ def findings_table(findings: Sequence[Finding]) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name from outside on one line, for a cell: control codes and right-to-left marks go."""
-    return " ".join(printable(text, "\n\t").split())
+    """A name from outside, for a cell: one line, without control codes and right-to-left marks."""
+    return " ".join(printable(text, "\n\t").split()).translate(MARKS)
 
 
 def in_text(text: str) -> str:
-    """A sentence whose marks are letters in Markdown."""
-    return plain_name(text).translate(MARKS)
+    """A sentence that cannot become markup."""
+    return in_markdown(plain_name(text))
 
 
 def _count(samples: int | None) -> str:
@@ -67,7 +67,8 @@ def _listed(sentences: Sequence[str] | Iterator[str]) -> list[str]:
 def _advice(findings: Sequence[Finding]) -> list[str]:
     """What to do about findings that do not pass, each advice once."""
     open_ones = [one for one in findings if one.status != "pass" and one.advice]
-    return list(dict.fromkeys(f"{one.title}: {one.advice}" for one in open_ones))
+    said = dict.fromkeys(f"- {one.title}: {one.advice}" for one in open_ones)
+    return ["\n".join(said)] if said else []
 
 
 def _ood(found: Findings | RegressionFindings) -> list[str]:
@@ -90,7 +91,7 @@ def _usage(found: Findings | RegressionFindings) -> list[str]:
     return [f"```python\n{usage[0]}\n```", f"```\n{usage[1]}\n```"]
 
 
-def _provenance(found: AuditFindings) -> str:
+def _provenance(found: Findings | RegressionFindings) -> str:
     said = f"nescio {found.nescio}, {found.samples:,} test samples, seed {found.seed}."
     command = f" Command: {' '.join(found.command)}" if found.command else ""
     return in_text(said + command) + " Report: audit.html."
