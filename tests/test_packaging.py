@@ -16,11 +16,11 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ()  # tested as pinned
+PARTNERS = ("lightning", "transformers")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"onnxruntime", "onnx", "jsonschema", "playwright", "axe-playwright-python"}
-TOOLS |= {"pytorch-lightning", "transformers", "mlflow-skinny", "pandas"}
-OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
+TOOLS |= {"mlflow-skinny", "pandas"}
+OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:

@@ -19,6 +19,6 @@ def quality_of(
     data: inputs and labels, as for `nescio.audit`. head, output: as for `nescio.observe`.
     """
     predictor = plain(with_head(net, data, head=head, output=output))
-    reads = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}
-    x, labels = read_data(data, "data", **reads)
+    tokens, columns = takes_tokens(predictor), encoding_of(predictor)
+    x, labels = read_data(data, "data", tokens=tokens, columns=columns)
     return quality(see(predictor, x), labels)

@@ -46,7 +46,7 @@ def findings_table(findings: Sequence[Finding]) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name from outside, for a cell: one line, without control codes and right-to-left marks."""
+    """A user's name, for a cell: one line, without control codes and right-to-left marks."""
     return " ".join(printable(text, "\n\t").split()).translate(MARKS)
 
 
