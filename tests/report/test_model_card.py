@@ -66,6 +66,6 @@ def test_the_use_of_a_saved_guard_is_shown(audit, tmp_path):
 
 
 def test_what_was_not_measured_is_listed(audit):
-    card = model_card(replace(audit.findings, not_applicable={"shift": "no images"}))
+    card = model_card(replace(audit.findings, not_run={"shift": "no images"}))
     assert "### Not measured" in card
     assert "- shift: no images" in card

@@ -8,7 +8,7 @@ from torch import nn
 
 from nescio.core import Head, NescioError, NescioWarning, make_folder, warn
 from nescio.detectors.observe import observe
-from nescio.evaluation import Audit, audit, quality_of
+from nescio.evaluation import Audit, Budget, audit, quality_of
 from nescio.guards import Guard, RegressionGuard, guard
 from nescio.models import is_regression
 from nescio.nets import Output
@@ -26,6 +26,7 @@ class Checkup:
     train, ood: as for `nescio.guard` and `nescio.audit`.
     test: with them, the network is audited at the end of training.
     folder: where the guard, with weights, and the audit are saved.
+    budget: of the audit.
     head, output: how the outputs of the network are read, as for `nescio.observe`.
     options: of `nescio.guard`, for example `risk=0.05`.
     """
@@ -38,6 +39,7 @@ class Checkup:
         test: Any = None,
         ood: Mapping[str, Any] | None = None,
         folder: str | Path | None = None,
+        budget: Budget = "quick",
         head: Head | str | None = None,
         output: Output = None,
         **options: Any,
@@ -45,7 +47,7 @@ class Checkup:
         super().__init__()
         self.calibration, self.train, self.test, self.ood = calibration, train, test, ood
         self.folder = None if folder is None else make_folder(Path(folder))
-        self.options = options
+        self.budget, self.options = budget, options
         self.reading: dict[str, Any] = {"head": head, "output": output}
         self.guard: Guard | RegressionGuard | None = None
         self.audit: Audit | None = None
@@ -80,7 +82,7 @@ class Checkup:
         self.guard = guard(net, self.calibration, **known, **self.options)
         found = guard_numbers(self.guard)
         if self.test is not None:
-            more = {"validation": self.calibration, "ood": self.ood}
+            more = {"validation": self.calibration, "ood": self.ood, "budget": self.budget}
             self.audit = audit(net, self.test, **known, **more)
             found |= audit_numbers(self.audit)
         if self.folder is not None:
