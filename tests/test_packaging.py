@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def bounds(requirements: list[str]) -> dict[str, str]:
     return {name.lower(): version for name, version in pairs}
 
 
+@cache
 def imported(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("*.py"):
