@@ -86,7 +86,7 @@ def test_the_explorer_says_what_the_steps_hold(thresholds):
     assert found.steps[-1].risk == "no answer"
     assert found.hidden_sets == 2
     assert len(found.table.rows) == 41
-    assert len(found.table.head) == 5 + 10
+    assert len(found.table.head) == 4 + 10
 
 
 def test_the_chart_has_a_place_for_every_step(thresholds):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from nescio.guards import Thresholds, ThresholdStep
 from nescio.metrics import Interval
-from nescio.report.render import Cell, Grid, percent
+from nescio.report.render import Grid, percent
+from nescio.report.sections.threshold_words import threshold_table
 
 SETS = 8  # OOD sets beside the numbers; the table has them all
 WIDE, ROOM = 900, 34  # of the chart; of its labels
@@ -57,7 +58,7 @@ def explorer_of(found: Thresholds) -> Explorer:
         confidence=f"{100 * found.confidence:g} %",
         hidden_sets=max(0, len(found.ood) - SETS),
         chart=_chart(found),
-        table=thresholds_table(found),
+        table=threshold_table(found, range(len(steps))),
     )
 
 
@@ -81,32 +82,6 @@ def _step(k: int, one: ThresholdStep, count: int) -> Step:
 
 def _ends(part: Interval | None) -> str:
     return "" if part is None else f"{percent(part.low)} to {percent(part.high)}"
-
-
-def thresholds_table(found: Thresholds) -> Grid:
-    """One row per threshold: all that the explorer shows."""
-    rows = []
-    for one in found.steps:
-        cells: list[Cell | str] = [
-            _share(one.coverage),
-            f"{one.errors:,} of {one.answered:,}",
-            _share(one.risk),
-            Cell(value=one.bound, digits=1, scale=100),
-            _share(one.false_alarms),
-            *(Cell(value=one.abstained.get(name), digits=1, scale=100) for name in found.ood),
-        ]
-        label = "none" if one.threshold is None else f"{one.threshold:.4g}"
-        rows.append((label, cells))
-    head = ["answered, %", "errors", "risk, %", "risk at most, %", "right labels withheld, %"]
-    abstained = [f"abstains on {name}, %" for name in found.ood]
-    size = f"{found.samples:,} samples that fitted nothing"
-    return Grid(corner="threshold", head=[*head, *abstained], rows=rows, samples=size)
-
-
-def _share(part: Interval | None) -> Cell:
-    if part is None:
-        return Cell(value=None)
-    return Cell(value=part.value, low=part.low, high=part.high, digits=1, scale=100)
 
 
 # The chart: coverage above, risk and its bound below, a place on the x-axis for each step.

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nescio.evaluation import Findings, RegressionFindings
-from nescio.evaluation.audit.findings import Factor, RayFindings
 from nescio.metrics import Reliability
 from nescio.report import audit_words
 from nescio.report.audit_tables import (
@@ -85,8 +84,8 @@ def far_field(found: Findings) -> list[Grid]:
     return tables
 
 
-def _distances(part: RayFindings) -> list[tuple[str, Sequence[float | None], int]]:
-    factors: list[tuple[str, Factor | None]] = [
+def _distances(part: Any) -> list[tuple[str, Sequence[float | None], int]]:
+    factors = [
         ("95 % confidence", part.factor.get("0.95")),
         ("99.9 % confidence", part.factor.get("0.999")),
     ]
