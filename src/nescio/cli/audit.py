@@ -22,6 +22,7 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
+from nescio.cli.group_labels import GROUP, columns_aside, groups_named
 from nescio.cli.networks import factory_named, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
@@ -56,6 +57,7 @@ PARAMETERS = [
         "and the guard.  [default: half of --data]"),
     opt.TARGET,
     opt.CLASS_NAMES,
+    GROUP,
     option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
         "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
     opt.OUTPUT,
@@ -174,6 +176,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
             "and without --recipe, --passes and --epochs"
         )
     test = labeled(data_name)
+    options["groups"] = groups_named(options.pop("group", ()), data_name)
     shape = tuple(test[0].shape[1:])
     for part in ("train", "validation"):
         name = options.pop(f"{part}_name", None)
@@ -192,6 +195,7 @@ def audit_files(
     validation_name: str | None = None,
     target: str | None = None,
     class_names: Sequence[str] | None = None,
+    group: Sequence[str] = (),
     ood: Sequence[str] = (),
     recipe: Sequence[str] = (),
     factory: str | None = None,
@@ -205,6 +209,7 @@ def audit_files(
 ) -> Audit:
     """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
 
+    group: columns of the data, or NAME=FILE.npy, that name the group of each test sample.
     recipe: trained beside the network, on the data of `train_name`, in folders within `run`.
     factory: `package.module:factory` of a network that is not one of nescio's.
     """
@@ -213,7 +218,7 @@ def audit_files(
     check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target, net)
+    columns = input_columns(data_name, target, net, aside=columns_aside(group))
     numbers = task_of(net, head) == "regression"
     read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
     train: Pair | None
@@ -245,6 +250,7 @@ def audit_files(
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
     data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
+    data["groups"] = groups_named(group, data_name)
     findings = run_audit(predictors, test, **data, seed=seed, **options)
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
