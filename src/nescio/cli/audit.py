@@ -219,6 +219,7 @@ def audit_files(
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
     columns = input_columns(data_name, target, net, aside=columns_aside(group))
+    groups = groups_named(group, data_name)
     numbers = task_of(net, head) == "regression"
     read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
     train: Pair | None
@@ -238,23 +239,29 @@ def audit_files(
     others = ood_by_name(
         ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
     )
+    how: dict[str, Any] = {"epochs": epochs, "seed": seed, "run": run}
     for chosen in remedies:
         assert train is not None
         check_fit(str(train_name), train[0], shape)
-        make_net, standardize = _like(net, factory)
-        note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
-        how: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardize": standardize}
-        predictors[chosen.title] = train_remedy(
-            chosen, make_net, train, run=run, schedule="cosine", **how
-        )
+        predictors[chosen.title] = _trained(chosen, net, factory, train, **how)
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
     data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
-    data["groups"] = groups_named(group, data_name)
+    data["groups"] = groups
     findings = run_audit(predictors, test, **data, seed=seed, **options)
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
     )
+
+
+def _trained(
+    chosen: Remedy, net: Any, factory: str | None, train: Pair, *, epochs: int, **how: Any
+) -> Any:
+    """A recipe, trained from other initial weights of the architecture of `net`."""
+    make_net, standardize = _like(net, factory)
+    note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
+    how |= {"epochs": epochs, "standardize": standardize, "schedule": "cosine"}
+    return train_remedy(chosen, make_net, train, **how)
 
 
 def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:
