@@ -22,7 +22,7 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
-from nescio.cli.networks import factory_named, named_predictor, output_named
+from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
@@ -154,7 +154,7 @@ def audit(
             data_name,
             target=target,
             class_names=listed(class_names) or None,
-            factory=network if ":" in network else net_name,
+            factory=network if ":" in network or is_onnx(network) else net_name,
             run=out,
             head=head,
             output=output_named(output),

@@ -11,7 +11,7 @@ import click
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
 from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
-from nescio.cli.networks import named_networks, named_predictor, output_named
+from nescio.cli.networks import is_onnx, named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
@@ -220,7 +220,8 @@ def _network_words(
     words = ""
     users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
     if no_weights or users:
-        words = f" --net {network if ':' in network or not users else net_name}"
+        given = ":" in network or is_onnx(network) or not users
+        words = f" --net {network if given else net_name}"
     return words + (f" --weights {weights}" if no_weights and weights is not None else "")
 
 
