@@ -111,9 +111,9 @@ def as_recorded(given: Any, name: str = "the data", like: Activations | None = N
     return found
 
 
-def has_features(given: Activations) -> bool:
-    """Whether recorded arrays have features beside the logits."""
-    return any(not torch.equal(n.logit_columns, n.feature_columns) for n in recorded_nets(given))
+def has_features(source: Any) -> bool:
+    """Whether recorded arrays, or those a network stands for, have features beside the logits."""
+    return any(not torch.equal(n.logit_columns, n.feature_columns) for n in recorded_nets(source))
 
 
 def recorded_model(given: Activations) -> Model:
