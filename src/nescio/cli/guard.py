@@ -26,7 +26,6 @@ SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "in
     "answered", "selective_risk")  # fmt: skip
 PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
     "seed")  # fmt: skip
-OF_ARRAYS = (*PYTHON, "by_class", "class_names", "no_weights")
 
 
 # fmt: off
@@ -149,7 +148,7 @@ def guard(
     """
     path = _guard_file(out)
     if (arrays := files.taken(options, "train")) is not None:
-        files.only_arrays(network, *OF_ARRAYS)
+        files.only_arrays(network)
         _guard_arrays(arrays, options, path)
         return
     network, calibration_name = _both(network, calibration_name)
