@@ -16,9 +16,9 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ()  # tested as pinned
+PARTNERS = ("onnx",)  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
-TOOLS |= {"onnxruntime", "onnx", "jsonschema", "playwright", "axe-playwright-python"}
+TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"pytorch-lightning", "transformers", "mlflow-skinny", "pandas"}
 OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
 
