@@ -23,12 +23,8 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
-<<<<<<< HEAD
 from nescio.cli.group_labels import GROUP, columns_aside, groups_named
-from nescio.cli.networks import factory_named, named_predictor, output_named
-=======
 from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
->>>>>>> main
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
