@@ -33,6 +33,8 @@ COMMANDS = {  # the file, and the first sentence of the help
     "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
     "data": ("data", "List, download and check data sets that are not part of nescio."),
     "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
+    "init": ("init", "Write a commented script that audits and guards a network."),
+    "completion": ("completion", "Print what makes the Tab key complete nescio in a shell."),
 }
 
 

@@ -4,9 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nescio.integrations.pytest_plugin import assert_guarded as assert_guarded
+    from nescio.integrations.pytest_plugin import assert_limit as assert_limit
     from nescio.integrations.sklearn import GuardedClassifier as GuardedClassifier
 
-HOMES = {"GuardedClassifier": "sklearn"}
+HOMES = {
+    "GuardedClassifier": "sklearn",
+    "assert_guarded": "pytest_plugin",
+    "assert_limit": "pytest_plugin",
+}
 
 
 def __getattr__(name: str) -> Any:
