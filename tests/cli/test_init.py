@@ -43,7 +43,7 @@ def test_the_script_reads_as_python_and_is_not_replaced(place):
     assert result.exit_code == 0, result.output
     text = (place / "audit_network.py").read_text()
     names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert names == {"make_net", "load_data", "main"}
+    assert names == {"load_net", "load_data", "main"}
     assert "digits" in text
     again = invoke()
     assert again.exit_code == 1

@@ -19,9 +19,9 @@ import sys
 import nescio
 {imports}
 
-def make_net():
+def load_net():
     """Your network: it returns raw logits (samples, classes), without softmax."""
-{make_net}
+{load_net}
 
 
 def load_data():
@@ -30,7 +30,7 @@ def load_data():
 
 
 def main():
-    net = make_net()
+    net = load_net()
     train, test = load_data()
 
     # How far can it be trusted: on its data, on noise, under attack, infinitely far away?
@@ -61,7 +61,7 @@ if __name__ == "__main__":
 '''
 EXAMPLE = {
     "imports": "from nescio import nets\n",
-    "make_net": """    digits = nescio.data.digits()  # an example: put your network here
+    "load_net": """    digits = nescio.data.digits()  # an example: put your network here
     return nescio.train(nets.digit_cnn, digits.train, epochs=10, learning_rate=2e-3).member(0)""",
     "load_data": """    digits = nescio.data.digits()  # an example: put your data here
     return digits.train, digits.test""",
@@ -95,7 +95,7 @@ def init(
     """Write a commented script that audits and guards a network.
 
     Without NETWORK the script trains a small network on digits, so that it runs as it is; replace
-    make_net and load_data in it. With package.module:factory, --weights and .npz files they are
+    load_net and load_data in it. With package.module:factory, --weights and .npz files they are
     filled in.
 
     \b
@@ -107,19 +107,14 @@ def init(
     path = Path(out)
     if path.exists() and not force:
         raise NescioError(f"{path} is there already; give another --out, or --force to replace it")
-    parts = dict(EXAMPLE)
-    imports = []
+    parts, imports = dict(EXAMPLE), [EXAMPLE["imports"]]
     if network is not None:
-        parts["make_net"] = _network(network, weights)
-        imports.append(f"from {network.partition(':')[0]} import {network.partition(':')[2]}\n")
-        imports += ["import torch\n"] if weights and not weights.endswith(".safetensors") else []
-        imports += ["from safetensors.torch import load_file\n"] * bool(
-            weights and weights.endswith(".safetensors")
-        )
-        parts["imports"] = "".join(sorted(imports))
+        parts["load_net"] = _network(network, weights)
+        imports = [f"import {network.partition(':')[0]}\n", *_reader(weights)]
     if data_name is not None:
         parts["load_data"] = _data(data_name, train_name)
-        parts["imports"] = f"import numpy as np\n{parts['imports']}"
+        imports.append("import numpy as np\n")
+    parts["imports"] = "".join(sorted(imports, reverse=True))
     write_atomically(path, TOP.format(name=path.name, budget=budget, **parts))
     click.echo(f"wrote {path}; read it, then run: python {path}")
 
@@ -134,12 +129,20 @@ def _network(network: str, weights: str | None) -> str:
         raise NescioError(
             f"NETWORK is package.module:factory, such as mymodule:make_net; got {network!r}"
         )
-    lines = [f"net = {factory}()"]
+    lines = [f"net = {module}.{factory}()"]
     if weights is not None and weights.endswith(".safetensors"):
         lines.append(f"net.load_state_dict(load_file({weights!r}))")
     elif weights is not None:
         lines.append(f"net.load_state_dict(torch.load({weights!r}, weights_only=True))")
     return "\n".join(f"    {line}" for line in [*lines, "return net.eval()"])
+
+
+def _reader(weights: str | None) -> list[str]:
+    """The import of what reads weights."""
+    if weights is None:
+        return []
+    own = weights.endswith(".safetensors")
+    return ["from safetensors.torch import load_file\n" if own else "import torch\n"]
 
 
 def _data(test: str, train: str | None) -> str:
@@ -153,6 +156,6 @@ def _data(test: str, train: str | None) -> str:
                 "write load_data yourself, or use `nescio audit` for tables and data sets"
             )
     lines = [f"test = np.load({test!r})"]
-    lines += ["train = None"] if train is None else [f"train = np.load({train!r})"]
+    lines += [] if train is None else [f"train = np.load({train!r})"]
     known = "None" if train is None else '(train["x"], train["y"])'
     return "\n".join(f"    {line}" for line in [*lines, f'return {known}, (test["x"], test["y"])'])
