@@ -11,15 +11,15 @@ from nescio.evaluation.audit.audit_limits import Unit as Unit
 from nescio.evaluation.audit.audit_limits import limits as limits
 from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.guard_section import broken_by as broken_by
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.evaluation.audit.requirements import requirements as requirements
-from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.planner_section import PlannedGuarantee as PlannedGuarantee
 from nescio.evaluation.audit.planner_section import Planner as Planner
 from nescio.evaluation.audit.remedies_section import Gain as Gain
 from nescio.evaluation.audit.remedies_section import Remedies as Remedies
 from nescio.evaluation.audit.remedies_section import TriedRemedy as TriedRemedy
+from nescio.evaluation.audit.requirements import requirements as requirements
 from nescio.evaluation.audit.sections import Budget as Budget
 from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nescio.integrations.lightning import LightningCallback as LightningCallback
     from nescio.integrations.pytest_plugin import assert_guarded as assert_guarded
     from nescio.integrations.pytest_plugin import assert_limit as assert_limit
-    from nescio.integrations.lightning import LightningCallback as LightningCallback
     from nescio.integrations.sklearn import GuardedClassifier as GuardedClassifier
     from nescio.integrations.transformers import TransformersCallback as TransformersCallback
 
