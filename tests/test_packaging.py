@@ -21,7 +21,13 @@ PARTNERS = ("lightning", "transformers", "onnx")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"mlflow-skinny", "pandas"}
-OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
+OFFERED = {
+    "pytest",
+    "pandas",
+    "polars",
+    "jax",
+    "lightning",
+}  # read where a user has them; nothing needs them
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:
