@@ -16,6 +16,15 @@ from nescio.version import VERSION
 
 COMMANDS = {  # the file, and the first sentence of the help
     "audit": ("audit", "Measure how far a network can be trusted."),
+    "diff": ("diff", "Say what got worse or better from one audit to another, with tests."),
+    "card": (
+        "card",
+        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
+    ),
+    "verify": (
+        "verify",
+        "Compute every claim of a safety card again, and compare to the last printed digit.",
+    ),
     "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
     "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
     "explain": ("explain", "Say which training samples a network's answers rest on."),

@@ -1,20 +1,21 @@
 """Do two shares, or two means, differ: on the same samples, or on separate ones?
 
 On the same samples only those tell that one side has and the other has not (McNemar, 1947); the
-interval is that of the score test of Tango (1998). On separate samples: Fisher's exact test with the
-interval of Newcombe (1998), and Welch's test of means.
+interval is that of the score test of Tango (1998). On separate samples: the exact test of Fisher
+with the interval of Newcombe (1998), and the test of means of Welch (1947).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import Floats, NescioError, Numbers, check_level, numbers
-from nescio.metrics.paired import Difference
+from nescio.core import NescioError, Numbers, check_level, numbers
+from nescio.metrics.paired import Difference, resampled_difference
+from nescio.metrics.resampling import check, draws
 
 HALVINGS = 60  # of an interval of length 2: what is left is below rounding
 
@@ -51,7 +52,9 @@ def separate_share_test(first: Numbers, second: Numbers, *, level: float = 0.95)
     table = [[hit, size - hit] for hit, size in zip(hits, sizes, strict=True)]
     z = NormalDist().inv_cdf((1 + level) / 2)
     shares = [hit / size for hit, size in zip(hits, sizes, strict=True)]
-    (low_1, high_1), (low_2, high_2) = (_wilson(*pair, z) for pair in zip(shares, sizes, strict=True))
+    (low_1, high_1), (low_2, high_2) = (
+        _wilson(*pair, z) for pair in zip(shares, sizes, strict=True)
+    )
     value = shares[0] - shares[1]
     return Difference(
         value=value,
@@ -80,6 +83,28 @@ def separate_mean_test(first: Numbers, second: Numbers, *, level: float = 0.95) 
     )
 
 
+def separate_metric_test(
+    metric: Callable[..., Any],
+    first: Sequence[Numbers],
+    second: Sequence[Numbers],
+    *,
+    level: float = 0.95,
+    resamples: int = 500,
+    seed: int = 0,
+) -> Difference:
+    """As `metric_test`, of separate samples: each side is drawn by itself."""
+    check(level, resamples, seed)
+    sides = [[np.asarray(table) for table in side] for side in (first, second)]
+    again = [
+        [float(metric(*(table[rows] for table in side)))
+         for block in draws(len(side[0]), resamples, seed, stream, block=len(side[0]))
+         for rows in block]
+        for stream, side in enumerate(sides)
+    ]  # fmt: skip
+    values = np.array([float(metric(*side)) for side in sides])
+    return resampled_difference(values, np.array(again), level)
+
+
 def _flags(name: str, values: Numbers) -> NDArray[np.bool_]:
     found = numbers(name, values, axes=1)
     if not len(found) or not np.isin(found, (0, 1)).all():
@@ -91,7 +116,9 @@ def _tango(more: int, fewer: int, samples: int, z: float) -> tuple[float, float]
     """All differences that the score test does not reject; its statistic falls as they grow."""
 
     def statistic(gap: float) -> float:
-        return (more - fewer - samples * gap) / math.sqrt(samples * _variance(gap, more, fewer, samples))
+        return (more - fewer - samples * gap) / math.sqrt(
+            samples * _variance(gap, more, fewer, samples)
+        )
 
     value = (more - fewer) / samples
     return _crossing(statistic, z, -1.0, value), _crossing(statistic, -z, value, 1.0)

@@ -8,11 +8,12 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nescio.core import Bundle
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.models import networks
+from nescio.guards.file_parts import weights_digest
+from nescio.models import innermost, networks
 from nescio.version import VERSION
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # whose versions may change a number
@@ -23,11 +24,13 @@ BLOCK = 1 << 24  # numbers at a time
 class Provenance:
     """SHA-256 of contents as they were read, whatever file they came from.
 
-    weights: of the networks of each predictor, by its name. data: of the test data, the training
-    data, what fits, and every OOD set; inputs and labels together.
+    weights: of the networks of each predictor, by its name. guarded: of the first, as the file of a
+    guard names its networks. data: of the test data, the training data, what fits, and every OOD
+    set; inputs and labels together.
     """
 
     weights: Mapping[str, tuple[str, ...]]
+    guarded: tuple[str, ...]
     data: Mapping[str, str]
     versions: Mapping[str, str]
     machine: str
@@ -51,6 +54,7 @@ def provenance_section(material: Material) -> Provenance:
     versions = {name: metadata.version(name) for name in PACKAGES}
     return Provenance(
         weights={name: _weights(one) for name, one in material.predictors.items()},
+        guarded=_guarded(material),
         data=data,
         versions={"nescio": VERSION, "python": platform.python_version(), **versions},
         machine=f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
@@ -58,13 +62,19 @@ def provenance_section(material: Material) -> Provenance:
     )
 
 
+def _guarded(material: Material) -> tuple[str, ...]:
+    source = innermost(material.predictor if material.net is None else material.net)
+    shown = isinstance(source, nn.Module) or callable(getattr(source, "networks", None))
+    return tuple(weights_digest(member.net) for member in networks(source)) if shown else ()
+
+
 def _weights(predictor: Any) -> tuple[str, ...]:
     """A digest for each network; none where a predictor does not show its networks."""
     if not callable(getattr(predictor, "networks", None)):
         return ()
     nets = {id(member.net): member.net for member in networks(predictor)}
-    states = (net.state_dict() for net in nets.values())
-    return tuple(sha256(part for pair in state.items() for part in pair) for state in states)
+    states = (sorted(net.state_dict().items()) for net in nets.values())
+    return tuple(sha256(part for pair in state for part in pair) for state in states)
 
 
 def sha256(parts: Iterable[Any]) -> str:

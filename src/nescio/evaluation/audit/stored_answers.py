@@ -1,7 +1,7 @@
 """What the first predictor says about single samples, small enough for `audit.json`.
 
-Two audits are compared by it sample by sample. Samples are known by a hash of their input and label,
-and where there are many, those of the smallest hashes are stored: two audits of the same data store
+Two audits are compared by it sample by sample. Samples are known by a hash of input and label, and
+where there are many, those of the smallest hashes are stored: two audits of the same data store
 the same samples. Columns are texts: indented JSON would need a line for each number.
 """
 
