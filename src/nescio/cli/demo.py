@@ -56,6 +56,7 @@ def audit_digits(
         train=digits.train,
         validation=digits.validation,
         **audit_options,
+        run=run,
         seed=seed,
         progress=progress,
     )

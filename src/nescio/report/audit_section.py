@@ -10,7 +10,8 @@ from nescio.report.render import Grid
 class Section:
     """A part of the report: what it says first, its tables, and remarks by predictor."""
 
-    title: str
+    title: str = ""
+    name: str = ""  # of a section of the registry
     note: str = ""
     tables: Sequence[Grid] = ()
     remarks: Sequence[tuple[str, str]] = ()

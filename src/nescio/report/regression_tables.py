@@ -23,6 +23,7 @@ from nescio.report.audit_tables import (
 )
 from nescio.report.guard_words import wished
 from nescio.report.render import Cell, Grid, decimal, known, percent
+from nescio.report.sections import registered
 
 ERRORS = ("RMSE", "MAE", "CRPS", "R²")
 DENSITY = ("NLL", "NLL, one Gaussian", "sharpness", "50 %", "90 %", "95 %", "calibration error")
@@ -94,7 +95,8 @@ def regression_sections(found: RegressionFindings) -> list[Section]:
         attack_section(found),
         separation_section(found),
         far_section(found),
-        Section(title="Does not apply", remarks=left_out_remarks(found)),
+        *registered(found),
+        Section(title="Not run", remarks=left_out_remarks(found)),
         Section(title="Samples that were drawn", remarks=drawn_remarks(found)),
     ]
     return [part for part in parts if part.tables or part.remarks]
