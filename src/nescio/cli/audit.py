@@ -10,6 +10,7 @@ from torch import nn
 
 from nescio.calibration import temperature
 from nescio.cli import options as opt
+from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
     data_to_test,
@@ -132,6 +133,7 @@ def audit(
       numpy.savez("test.npz", x=images, y=labels)
     """
     make_folder(Path(out))  # before the work, not after it
+    files = command_files(opt.command_line())
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
@@ -161,7 +163,7 @@ def audit(
             output=output_named(output),
             **options,
         )
-    findings = findings.with_command(opt.command_line())
+    findings = findings.with_command(opt.command_line(), files)
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 

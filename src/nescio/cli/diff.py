@@ -36,7 +36,7 @@ def diff(before: str, after: str, html: str | None, markdown: str | None, level:
     Ends with 3 if a number got worse by more than chance, otherwise with 0.
     """
     from nescio.core import load, write_atomically  # its help needs none of this
-    from nescio.evaluation.audit.differences import diff as compare_audits
+    from nescio.evaluation import diff as compare_audits
 
     audits = [load(path, kind="audit") for path in (before, after)]
     first, second = (audit.findings for audit in audits)

@@ -22,8 +22,8 @@ LAST = 5  # lines of what a failed command said
 # fmt: off
 PARAMETERS = [
     opt.argument("card"),
-    option("--file files", "Where a file of the card is now: NAME=PATH, with the name that the card "
-        "has. Repeatable.", multiple=True, metavar="NAME=PATH"),
+    option("--file files", "Where a file of the card is now: NAME=PATH, with the name on the card. "
+        "Repeatable.", multiple=True, metavar="NAME=PATH"),
     option("--key", "Also check that this key signed: the public key, or the shared secret.",
         type=opt.PATH, metavar="FILE"),
     option("--against", "Compare with the audit in this folder, which you made again yourself, "
@@ -134,7 +134,7 @@ def _candidates(name: str, beside: Path, *, module: bool) -> Iterator[Path]:
 def _again(card: "Card", places: Mapping[str, Path], against: str | None) -> "list[Check]":
     """All claims, against audits and guards that are made now, or against a folder."""
     from nescio.core import NescioError
-    from nescio.evaluation.card import check_again, check_guard
+    from nescio.evaluation.card import check_again
 
     out = str(Path(card.audit.path).parent)
     if against is not None:

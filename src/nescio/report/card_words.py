@@ -61,5 +61,7 @@ def conclusion(checks: "Sequence[Check]") -> str:
     if wrong:
         return f"NOT verified: {', '.join(wrong)} differ from the card."
     if open_:
-        return f"Verified in part: {', '.join(open_)} not checked. Everything else is as on the card."
+        return (
+            f"Verified in part: {', '.join(open_)} not checked. Everything else is as on the card."
+        )
     return f"Verified: every claim of the card was computed again and is the same. {SHOWS}"

@@ -15,7 +15,7 @@ from nescio.report.render import (
 )
 
 if TYPE_CHECKING:
-    from nescio.evaluation.audit.differences import AuditDiff, Change
+    from nescio.evaluation.diff import AuditDiff, Change
 
 SHARES = ("accuracy", "coverage", "wrong answers", "missed answers", "abstained")
 MEANINGS = {
@@ -119,5 +119,3 @@ def diff_markdown(found: "AuditDiff") -> str:
     title = f"### {'Worse' if found.worse else 'Not worse'}: {found.before} and {found.after}"
     parts = [in_markdown(title), in_markdown(headline(found)), pipes(diff_grid(found))]
     return "\n\n".join([*parts, *map(in_markdown, diff_notes(found))]) + "\n"
-
-

@@ -1,4 +1,4 @@
-"""The files that a command names, by their digests: what an audit read, and whether it is still so."""
+"""The files that a command names, by their digests: what an audit read."""
 
 import hashlib
 from dataclasses import dataclass

@@ -22,6 +22,7 @@ from nescio.metrics.regression import means_and_targets, said_and_targets
 MOST, OOD_MOST = 10_000, 1_000  # samples of the test data, and of an OOD set
 TEST = "test data"
 DIGITS = 16  # of a key
+LARGE = 1e9  # log-odds beyond which an answer is certain
 LETTERS = "auo-"  # answer, unsure, OOD; not decided
 
 
@@ -109,9 +110,14 @@ def _of_classes(material: Material) -> dict[str, Tensor]:
     seen, y = material.answers(), material.y.cpu()
     return {
         "wrong": seen.labels != y,
-        "log_odds": torch.as_tensor(seen.scores["log_odds"]),
+        "log_odds": _log_odds(seen),
         "nll": -seen.log_probs.gather(1, y[:, None])[:, 0],
     }
+
+
+def _log_odds(seen: Any) -> Tensor:
+    """They rank by confidence, also where it rounds to 1; infinite ones are only very large."""
+    return torch.as_tensor(seen.scores["log_odds"]).clamp(-LARGE, LARGE)
 
 
 def _of_numbers(material: Material) -> dict[str, Tensor]:
@@ -137,7 +143,7 @@ def _ood(material: Material, name: str, inputs: Any) -> StoredSet:
     rows = _drawn(keys, OOD_MOST)
     columns = {}
     if seen is not None and len(seen.scores["log_odds"]) == len(keys):
-        columns["log_odds"] = torch.as_tensor(seen.scores["log_odds"])[rows]
+        columns["log_odds"] = _log_odds(seen)[rows]
     letters = None
     if material.guard is not None:
         with quiet():

@@ -152,7 +152,10 @@ def read_card(path: str | Path) -> SignedCard:
         )
     card = from_json(Card, manifest["card"], str(path))
     signature = from_json(Signature, manifest["signature"], str(path))
-    if canonical_digest(manifest["card"]) != manifest["sha256"] or card.sha256 != manifest["sha256"]:
+    if (
+        canonical_digest(manifest["card"]) != manifest["sha256"]
+        or card.sha256 != manifest["sha256"]
+    ):
         raise DamagedError(f"{path} is damaged: its fingerprint is not that of its content")
     return SignedCard(card=card, signature=signature)
 

@@ -33,7 +33,9 @@ def check_signature(signed: SignedCard, key: str | Path | None) -> Check:
         return Check(
             name="signature",
             status="differs" if wanted else "the same",
-            words=f"{words}, but a key was given" if wanted else f"{words}; anyone may have made it",
+            words=f"{words}, but a key was given"
+            if wanted
+            else f"{words}; anyone may have made it",
         )
     if found.fingerprint is None and key is None:
         words = "by a shared secret, which checks it: --key FILE"
@@ -128,7 +130,9 @@ def _numbers(card: Card, said: Mapping[str, Any]) -> Check:
     exact = whole(said) == card.whole
     more = f"all {card.whole.leaves:,} values of the audit to the last bit"
     words += f", {more}" if exact else f", not {more}"
-    details = tuple(f"{one.name}: {one.claimed or '-'} claimed, {one.found or '-'} found" for one in wrong)
+    details = tuple(
+        f"{one.name}: {one.claimed or '-'} claimed, {one.found or '-'} found" for one in wrong
+    )
     return Check(
         name="numbers", status="differs" if wrong else "the same", words=words, details=details
     )

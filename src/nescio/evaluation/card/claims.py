@@ -32,7 +32,7 @@ class Unequal:
 
 
 def leaves(audit: Mapping[str, Any]) -> dict[str, Leaf]:
-    """Every number, word and text of an audit that the same command must give again, by its path."""
+    """All numbers and texts of an audit that the same command must give again, by their paths."""
     return {"/".join(path): value for path, value, _ in _walk(audit, (), False)}
 
 
