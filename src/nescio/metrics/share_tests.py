@@ -107,8 +107,8 @@ def separate_metric_test(
 
 def _flags(name: str, values: Numbers) -> NDArray[np.bool_]:
     found = numbers(name, values, axes=1)
-    if not len(found) or not np.isin(found, (0, 1)).all():
-        raise NescioError(f"`{name}` must hold 0 or 1 for each of one or more samples")
+    if not np.isin(found, (0, 1)).all():
+        raise NescioError(f"`{name}` must hold 0 or 1 for each sample")
     return found.astype(bool)
 
 

@@ -18,6 +18,7 @@ from nescio.version import VERSION
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # whose versions may change a number
 BLOCK = 1 << 24  # numbers at a time
+MADE = ("adversarial", "far")  # kinds of sets that are made of the network, or of the test data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,11 @@ def provenance_section(material: Material) -> Provenance:
     data = {"test data": sha256((read, material.y)), "fitting data": sha256(material.held.fitting)}
     if material.train is not None:
         data["training data"] = sha256(material.train)
-    data |= {f"OOD: {name}": sha256((inputs,)) for name, (_, inputs) in material.ood.items()}
+    data |= {
+        f"OOD: {name}": sha256((inputs,))
+        for name, (about, inputs) in material.ood.items()
+        if about.kind not in MADE
+    }
     versions = {name: metadata.version(name) for name in PACKAGES}
     return Provenance(
         weights={name: _weights(one) for name, one in material.predictors.items()},

@@ -94,12 +94,25 @@ def check_again(card: Card, folder: Path, out: str) -> list[Check]:
     said = json.loads(text.replace(json.dumps(str(folder))[1:-1], json.dumps(out)[1:-1]))
     own = said.get("sections", {}).get("provenance", {})
     return [
+        _software(card, own),
         _digests("weights", card.weights, own.get("weights", {})),
         _digests("data", card.data, own.get("data", {})),
         _numbers(card, said),
         _said("verdict", (card.status,), (said["status"],)),
         _said("certificates", card.certificates, certificates(load(path, kind="audit").findings)),
     ]
+
+
+def _software(card: Card, own: Mapping[str, Any]) -> Check:
+    """On what it ran: another version or machine may round otherwise, and is no claim."""
+    here = {**own.get("versions", {}), "machine": own.get("machine")}
+    there = {**card.versions, "machine": card.machine}
+    other = [f"{name}: {there[name]} on the card, {here.get(name)} here"
+             for name in there if there[name] != here.get(name)]  # fmt: skip
+    words = "the versions and the kind of machine are those of the card"
+    if other:
+        words = "not those of the card, so that the last digits may differ"
+    return Check(name="software", status="the same", words=words, details=tuple(other))
 
 
 def _said(name: str, claimed: tuple[str, ...], found: tuple[str, ...]) -> Check:

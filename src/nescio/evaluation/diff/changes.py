@@ -15,6 +15,7 @@ from nescio.metrics import Difference
 from nescio.metrics.paired import delong_covariance, normal_difference
 
 Word: TypeAlias = Literal["worse", "better", "no difference shown"]
+ERRORS = 10  # of each network, below which their order is chance
 ANSWERED, UNDECIDED = ord("a"), ord("-")
 
 
@@ -61,7 +62,8 @@ def of_test(test: Sides, level: float) -> Iterator[Change]:
         yield _mean("squared error", test, "squared_error", level)
     if test.has("wrong", "log_odds"):
         yield _resampled("ECE", test, _confidence, metrics.ece, level)
-        yield _resampled("AURC", test, _failures, metrics.aurc, level)
+        if min(int(side.sum()) for side in test.get(lambda side: side["wrong"])) >= ERRORS:
+            yield _resampled("AURC", test, _failures, _aurc, level)
     if test.has("decision"):
         yield from _of_guard(test.where(lambda side: side["decision"] != UNDECIDED), level)
 
@@ -91,6 +93,11 @@ def _confidence(side: Columns) -> tuple[Any, Any]:
 
 def _failures(side: Columns) -> tuple[Any, Any]:
     return side["log_odds"], side["wrong"]
+
+
+def _aurc(score: Any, wrong: Any) -> float:
+    """The AURC, also of a resample without an error."""
+    return metrics.aurc(score, wrong) if wrong.any() and not wrong.all() else float(wrong.all())
 
 
 def _share(name: str, better: Any, sides: Sides, read: Any, level: float) -> Change:
