@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nescio.cli.options import RESUMABLE, note
+from nescio.cli.options import RESUMABLE, WORDS, note
 from nescio.spelling import did_you_mean
 from nescio.version import VERSION
 
@@ -63,6 +63,11 @@ class Teaching(click.Group):
             if isinstance(one, click.Command) and one.name == name
         )
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words, and remember them as they were typed."""
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

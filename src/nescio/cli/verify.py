@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from nescio.evaluation.card import Card, Check
 
 VERBS = ("audit", "guard")  # of commands that a card may hold
-OUT, GUARD = "nescio-audit", "guard.safetensors"
-LAST = 5  # lines of what a failed command said
+GUARD = "guard.safetensors"
 # fmt: off
 PARAMETERS = [
     opt.argument("card"),
@@ -133,29 +132,37 @@ def _candidates(name: str, beside: Path, *, module: bool) -> Iterator[Path]:
 
 def _again(card: "Card", places: Mapping[str, Path], against: str | None) -> "list[Check]":
     """All claims, against audits and guards that are made now, or against a folder."""
-    from nescio.core import NescioError
     from nescio.evaluation.card import check_again
 
-    out = str(Path(card.audit.path).parent)
+    first = str(Path(card.audit.path).parent)
     if against is not None:
-        checks = check_again(card, Path(against), out)
-        return [*checks, *_guards(card, [Path(against) / GUARD])]
-    if not card.commands:
-        words = "the audit was made in Python: make it again and give its folder, --against FOLDER"
-        return [_check("numbers", words, "not checked")]
+        own = Path(against)
+        return [*check_again(card, own, first), *_guards(card, [own / GUARD])]
     with TemporaryDirectory(prefix="nescio-verify-") as folder:
-        made = []
-        for index, command in enumerate(card.commands):
-            if command[:1] != ("nescio",) or command[1:2] == () or command[1] not in VERBS:
-                raise NescioError(
-                    f"the card holds a command that is not run: {' '.join(command[:2])!r}; only "
-                    "`nescio audit` and `nescio guard` are"
-                )
-            target = Path(folder) / str(index)
-            made.append(target / GUARD)
-            _run(card, command, places, target if command[1] == "audit" else made[-1])
-        checks = check_again(card, Path(folder) / "0", out)
-        return [*checks, *_guards(card, made[::-1])]
+        made = {}
+        for verb, command in _runnable(card.commands).items():
+            target = Path(folder) / verb
+            made[verb] = target / GUARD
+            _run(card, command, places, target if verb == "audit" else made[verb])
+        if "audit" not in made:
+            words = "the audit was made in Python: make it again, and give its folder: --against"
+            checks = [_check("numbers", words, "not checked")]
+        else:
+            checks = check_again(card, Path(folder) / "audit", first)
+        return [*checks, *_guards(card, list(made.values())[::-1])]
+
+
+def _runnable(commands: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The commands of a card by their verbs; any other than of these two is refused."""
+    from nescio.core import NescioError
+
+    for command in commands:
+        if command[:1] != ("nescio",) or not set(command[1:2]) & set(VERBS):
+            raise NescioError(
+                f"the card holds a command that is not run: {' '.join(command[:2])!r}; only nescio "
+                "audit and nescio guard are"
+            )
+    return {command[1]: command for command in commands}
 
 
 def _guards(card: "Card", made: Sequence[Path]) -> "list[Check]":
@@ -190,10 +197,10 @@ def _run(card: "Card", command: Sequence[str], places: Mapping[str, Path], out: 
     run = subprocess.run(
         [sys.executable, "-m", "nescio", *words],
         env={**os.environ, **threads},
-        capture_output=True,
-        text=True,
+        stdout=subprocess.DEVNULL,
         check=False,
     )
     if run.returncode not in (0, 2, 3):
-        said = " ".join(run.stderr.strip().splitlines()[-LAST:])
-        raise NescioError(f"the command of the card failed: {said}")
+        raise NescioError(
+            f"the command of the card failed with exit code {run.returncode}; its words are above"
+        )
