@@ -99,7 +99,7 @@ def test_a_regression_has_squared_errors_and_densities():
             held=held,
             prediction=Gaussian(mean, variance),
             decisions=decisions,
-        )  # fmt: skip
+        )
     ).test.columns()
     assert np.sort(found["squared_error"]) == pytest.approx(
         np.sort((y**2).sum(1).numpy()), rel=1e-8
