@@ -51,10 +51,11 @@ test-newest:
 	done
 
 # Torch goes first and alone, so that the pinned CPU build is taken and nothing pulls another.
+# Nothing is compiled beforehand: of most packages only a few modules are ever imported.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
 clean:

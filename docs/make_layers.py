@@ -43,7 +43,11 @@ BANDS = {  # title of a band, its color, and its rooms with what they hold
     ),
     "people": (
         "#56B4E9",
-        {"report": "tables, the audit page, plots", "cli": "the command, one file per verb"},
+        {
+            "report": "tables, the audit page, plots",
+            "integrations": "scikit-learn, Lightning, Transformers, MLflow",
+            "cli": "the command, one file per verb",
+        },
     ),
 }
 WIDTH, HIGH, GAP, LEFT, TOP = 860, 30, 5, 150, 52

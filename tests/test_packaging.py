@@ -10,8 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # distribution: module
+NAMES = {
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+    "mlflow-skinny": "mlflow",
+}  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
+PARTNERS = ()  # tested as pinned
+TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
+TOOLS |= {"onnxruntime", "onnx", "jsonschema", "playwright", "axe-playwright-python"}
+TOOLS |= {"pytorch-lightning", "transformers", "mlflow-skinny", "pandas"}
 OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
 
 
@@ -33,19 +41,18 @@ def imported(folder: Path) -> set[str]:
 
 def test_what_is_imported_is_declared() -> None:
     extras = PROJECT["optional-dependencies"]
-    optional = [one for extra in EXTRAS for one in extras[extra]]
+    optional = [one for extra in (*EXTRAS, *PARTNERS) for one in extras[extra]]
     declared = {*bounds(PROJECT["dependencies"]), *bounds(optional)}
     modules = {NAMES.get(name, name).replace("-", "_") for name in declared}
     own = {"nescio", "nescio_papers"}
     assert imported(ROOT / "src") - own - OFFERED <= modules
 
 
-@pytest.mark.parametrize("extra", [*EXTRAS, "dev"])
+@pytest.mark.parametrize("extra", [*EXTRAS, *PARTNERS, "dev"])
 def test_an_extra_pulls_only_what_is_imported(extra: str) -> None:
     asked = bounds(PROJECT["optional-dependencies"][extra])
-    tools = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff"}
     used = imported(ROOT / "src") | imported(ROOT / "tests")
-    assert {name for name in asked if name not in tools} <= used
+    assert {NAMES.get(name, name).replace("-", "_") for name in asked if name not in TOOLS} <= used
 
 
 def test_the_oldest_versions_that_are_tested_are_those_claimed() -> None:

@@ -110,7 +110,11 @@ def test_code_does_not_match_the_text_of_messages():
 
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-MODULES = {"ray[data]": "ray", "prometheus-client": "prometheus_client"}  # where they differ
+MODULES = {
+    "ray[data]": "ray",
+    "prometheus-client": "prometheus_client",
+    "mlflow-skinny": "mlflow",
+}  # where they differ
 
 
 @pytest.mark.parametrize("extra", [name for name in EXTRAS if name not in ("dev", "docs")])

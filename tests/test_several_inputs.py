@@ -278,9 +278,9 @@ def test_an_audit_reads_tokens_and_says_what_does_not_apply(transformer, tokens,
     assert list(audit.findings.predictors["network"].ood) == ["one token"]
     assert audit.findings.features == {"input_ids": (8,), "attention_mask": (8,)}
     assert "far field" in audit.findings.not_run
-    assert "Does not apply" in str(audit)
+    assert "Not run" in str(audit)
     page = audit.save(tmp_path).read_text()
-    assert "Does not apply" in page
+    assert "Not run" in page
     assert "tokens or several tensors" in page
     if audit.guard is not None:
         loaded = nescio.load(tmp_path / "guard.safetensors", net=transformer)

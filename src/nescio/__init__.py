@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nescio import detectors as detectors
     from nescio import evaluation as evaluation
     from nescio import geometry as geometry
+    from nescio import integrations as integrations
     from nescio import losses as losses
     from nescio import metrics as metrics
     from nescio import models as models
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from nescio.guards import guard_labels as guard_labels
     from nescio.guards.guard import guard as guard
     from nescio.guards.score import score as score
+    from nescio.integrations import GuardedClassifier as GuardedClassifier
     from nescio.models import Model as Model
     from nescio.monitoring import Monitor as Monitor
     from nescio.monitoring.monitor import monitor as monitor
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
 # Everything is loaded when it is first asked for, so that `nescio --help` needs no torch.
 ROOMS = (
     "applications attacks calibration cli conformal core data detectors evaluation geometry guards "
-    "losses metrics models monitoring nets report training"
+    "integrations losses metrics models monitoring nets report training"
 )
 MODULES = {room: room for room in ROOMS.split()}
 MODULES |= {"heads": "core.heads", "measures": "core.measures", "recipes": "training.recipes"}
@@ -76,6 +78,7 @@ NAMES = {  # of modules, by the one that has them
     "audit_labels compare leave_classes_out",
     "guards": "Guard LabelGuards MapGuard RegressionGuard guard guard_labels",
     "guards.score": "score",
+    "integrations": "GuardedClassifier",
     "models": "Model",
     "monitoring": "Monitor monitor",
     "training.stepper": "Stepper stepper",

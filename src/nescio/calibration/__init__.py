@@ -9,6 +9,7 @@ from nescio.calibration.map import Map as Map
 from nescio.calibration.map import fit as fit
 from nescio.calibration.map import map_of as map_of
 from nescio.calibration.map import scaled as scaled
+from nescio.calibration.temperature import NoTemperatureError as NoTemperatureError
 from nescio.calibration.temperature import fit_temperature as fit_temperature
 from nescio.calibration.temperature import temperature as temperature
 from nescio.calibration.weights import dirichlet as dirichlet

@@ -19,6 +19,10 @@ CHUNK = 1 << 18  # numbers of a chunk: they stay in the cache
 FEW = 1 << 11  # samples that find the neighborhood of the best
 
 
+class NoTemperatureError(NescioError):
+    """No temperature between 0.01 and 100 fits best."""
+
+
 class Point(NamedTuple):
     """A log(1 / T), and another with the second derivative there."""
 
@@ -54,7 +58,7 @@ def fit_temperature(
     if abs(point) > 0.999 * LIMIT:
         alike = (logits >= 0).all() and ((logits.sum(-1) - 1).abs() < 1e-3).all()
         hint = "; these rows sum to 1: if they are probabilities, pass probs=True" if alike else ""
-        raise NescioError(
+        raise NoTemperatureError(
             "the best temperature lies outside 0.01 to 100: either the logits are very large or "
             "small, or they do not speak for the labels; check that the inputs are scaled as in "
             f"training, the order of the classes, and that x and y belong together{hint}"

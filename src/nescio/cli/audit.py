@@ -28,9 +28,8 @@ from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
-from nescio.evaluation import Audit, audit_labels
+from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack
 from nescio.evaluation import audit as run_audit
-from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import (
     has_labels,
     innermost,
@@ -213,7 +212,7 @@ def audit_files(
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
+    check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
     columns = input_columns(data_name, target, net)

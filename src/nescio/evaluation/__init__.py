@@ -1,9 +1,13 @@
 """How good is it: audits, comparisons, curves under shift."""
 
+from nescio.evaluation.audit.audit import ATTACK_STEPS as ATTACK_STEPS
 from nescio.evaluation.audit.audit import Audit as Audit
 from nescio.evaluation.audit.audit import audit as audit
+from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.evaluation.audit.reading import read_audit as read_audit
+from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.card import Card as Card
 from nescio.evaluation.card import SignedCard as SignedCard
 from nescio.evaluation.card import make_card as make_card

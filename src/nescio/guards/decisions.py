@@ -191,6 +191,27 @@ class Decisions(Decided):
         return found
 
 
+def no_answers(
+    probabilities: Tensor, *, names: tuple[str, ...] | None = None, false_alarm: float = 0.01
+) -> Decisions:
+    """Decisions where no guard could be made: of probabilities `(N, C)`, none is answered."""
+    probability, label = probabilities.double().max(1)
+    nothing = torch.full_like(probability, torch.nan)
+    rule = torch.full_like(label, CODES["no guarantee"])
+    return Decisions(
+        decision=decided(rule),
+        label=label,
+        probability=probability,
+        p_value=nothing,
+        score=nothing,
+        failure_score=nothing,
+        rule=rule,
+        in_range=torch.ones_like(label, dtype=torch.bool),
+        names=names,
+        false_alarm=false_alarm,
+    )
+
+
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of words."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, Numbers, numbers
-from nescio.metrics.resampling import lower_bound
+from nescio.metrics.resampling import lower_bound as lower_bound
 from nescio.metrics.resampling import upper_bound as upper_bound
 
 FIRST = 0.55  # the coverage that is tested first, at most, where the samples suffice

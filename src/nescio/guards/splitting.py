@@ -1,5 +1,6 @@
 """Which calibration samples serve what: training samples are left out, the others are split."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -51,6 +52,15 @@ def split(
     order = torch.randperm(samples, generator=generator(seed, "guard"))
     ends = order[:first], order[first : first + second], order[first + second :]
     return Split(*(part.sort().values for part in ends))
+
+
+def fewest_samples(false_alarm: float, *, fitting: bool) -> int:
+    """The fewest calibration samples that a guard takes; fitting: some of them fit its detector."""
+    least = needed(false_alarm)
+    count = math.ceil(least / (1 - FITTING * fitting)) - 1
+    while count - round(FITTING * fitting * count) < least:
+        count += 1
+    return count
 
 
 def unknown_to(hashes: Tensor, known: Iterable[tuple[str, Tensor | None]]) -> Tensor:

@@ -78,8 +78,8 @@ def _content(found: Findings | RegressionFindings) -> dict[str, Any]:
         "report": report,
         "verdict": [(name, text.removeprefix(f"{name}:").strip()) for name, text in sentences],
         "advice": [_with_code(sentence) for sentence in report.advice],
-        "early": [part for part in report.sections if not part.late],
-        "late": [part for part in report.sections if part.late],
+        "early": report.sections,
+        "late": [],
         "plots": _plots(found, report.plots),
         "sets": [one for one in found.sets if one.kind != "far"],
         "classes": sorted(classes),  # none: a regression

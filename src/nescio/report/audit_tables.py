@@ -67,7 +67,7 @@ FAR_NOTE = (
 def sections(found: Findings) -> list[Section]:
     """All parts that have something to say, in their order."""
     parts = [
-        Section(title="Accuracy and confidence", note=QUALITY_NOTE, tables=[quality_table(found)]),
+        quality_section(found),
         guard_section(found),
         calibration_section(found),
         failure_section(found),
@@ -75,10 +75,19 @@ def sections(found: Findings) -> list[Section]:
         separation_section(found),
         far_section(found),
         *registered(found),
-        Section(title="Not run", remarks=left_out_remarks(found)),
-        Section(title="Samples that were drawn", remarks=drawn_remarks(found)),
+        *cost_sections(found),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
+
+
+def cost_sections(found: AuditFindings) -> list[Section]:
+    """What was not run, and what was drawn because it is large."""
+    return [
+        Section(name="not run", title="Not run", remarks=left_out_remarks(found)),
+        Section(
+            name="drawn samples", title="Samples that were drawn", remarks=drawn_remarks(found)
+        ),
+    ]
 
 
 def left_out_remarks(found: AuditFindings) -> list[tuple[str, str]]:
@@ -114,6 +123,26 @@ def per_cent(value: float | None, digits: int = 1) -> str:
     return decimal(value, digits, scale=100, missing="-")
 
 
+def counted(found: AuditFindings, *sets: str) -> str:
+    """How many samples the numbers rest on: of the test data and of OOD sets."""
+    sizes = {one.name: one.samples for one in found.sets}
+    more = [f"{sizes[name]:,} of {name}" for name in sets if sizes.get(name) is not None]
+    return " and ".join([f"{found.samples:,} test samples", *more])
+
+
+def set_size(found: AuditFindings, name: str) -> str:
+    """How many samples an OOD set, or the test data, has."""
+    sizes = {one.name: one.samples for one in found.sets}
+    count = found.samples if name == "test data" else sizes.get(name)
+    return "" if count is None else f"{count:,} samples"
+
+
+def quality_section(found: Findings) -> Section:
+    """Accuracy, confidence and proper scores of every predictor."""
+    title, tables = "Accuracy and confidence", [quality_table(found)]
+    return Section(name="accuracy", title=title, note=QUALITY_NOTE, tables=tables)
+
+
 def quality_table(found: Findings) -> Grid:
     """One row per predictor: accuracy, mean maximum confidence and ECE in per cent."""
     rows = []
@@ -123,7 +152,7 @@ def quality_table(found: Findings) -> Grid:
         rows.append(
             (name, [*shares, *(decimal(v, 3, missing="-") for v in (test.nll, test.brier))])
         )
-    return Grid(corner="predictor", head=QUALITY, rows=rows)
+    return Grid(corner="predictor", head=QUALITY, rows=rows, samples=counted(found))
 
 
 def ood_names(found: Findings | RegressionFindings) -> list[str]:
@@ -144,10 +173,12 @@ def confidence_section(found: Findings) -> Section | None:
         values = [None if part is None else part.mean_max_confidence for part in parts]
         rows.append((where, [per_cent(value) for value in values]))
     attacked = any(found.kind(where) == "adversarial" for where in ood_names(found))
+    sizes = [set_size(found, where) for where, _ in rows]
     return Section(
+        name="confidence",
         title="Confidence on the data and off them",
         note="Mean maximum confidence in per cent." + (f" {ATTACK_NOTE}" if attacked else ""),
-        tables=[Grid(corner="data", head=list(found.predictors), rows=rows)],
+        tables=[Grid(corner="data", head=list(found.predictors), rows=rows, samples=sizes)],
         remarks=attack_remarks(found),
     )
 
@@ -176,11 +207,12 @@ def separation_section(found: Findings | RegressionFindings) -> Section:
                 (measure, [_separated(part.get(measure)) for part in _measures(found, where)])
                 for measure in _union(_measures(found, where))
             ],
+            samples=counted(found, where),
         )
         for where in ood_names(found)
     ]
     title = "Telling OOD data from the test data"
-    return Section(title=title, note=SEPARATION_NOTE, tables=tables, late=True)
+    return Section(name="ood", title=title, note=SEPARATION_NOTE, tables=tables)
 
 
 def _measures(found: Findings | RegressionFindings, where: str) -> list[Mapping[str, Separation]]:
@@ -221,6 +253,9 @@ def far_section(found: Findings) -> Section:
                 for name, rays in followed(found).items()
                 if kind in rays
             ],
+            samples=[
+                f"{rays[kind].count:,} rays" for rays in followed(found).values() if kind in rays
+            ],
         )
         for kind in far_kinds(found)
     ]
@@ -239,7 +274,7 @@ def far_section(found: Findings) -> Section:
     ]
     note = FAR_NOTE if tables else ""
     title = "Infinitely far away"
-    return Section(title=title, note=note, tables=tables, remarks=remarks, late=True)
+    return Section(name="far field", title=title, note=note, tables=tables, remarks=remarks)
 
 
 def _growing(shares: Mapping[str, float]) -> str:
@@ -309,9 +344,17 @@ def calibration_section(found: Findings) -> Section:
         if part.skipped:
             remarks.append((name, f"no temperature. {part.skipped}"))
     held = f"Before and after temperature, {found.held_out}. " if found.held_out else ""
-    tables = [Grid(corner="predictor", head=CALIBRATION, rows=rows)] if rows else []
+    sizes = [
+        f"{sum(part.before.reliability.count):,} samples"
+        for part in calibrated(found).values()
+        for _ in range(1 + (part.after is not None))
+        if part.before is not None
+    ]
+    tables = [Grid(corner="predictor", head=CALIBRATION, rows=rows, samples=sizes)] if rows else []
     note = held + CALIBRATION_NOTE
-    return Section(title="Calibration", note=note, tables=tables, remarks=remarks)
+    return Section(
+        name="calibration", title="Calibration", note=note, tables=tables, remarks=remarks
+    )
 
 
 def _calibrated_cells(part: CalibrationNumbers) -> list[str]:
@@ -328,7 +371,7 @@ def _calibrated_cells(part: CalibrationNumbers) -> list[str]:
 def failure_section(found: Findings) -> Section:
     """One row per predictor and score."""
     rows: list[tuple[str, list[Cell | str]]] = []
-    remarks = []
+    remarks, sizes = [], []
     for name, one in found.predictors.items():
         if one.failure is None:
             continue
@@ -341,11 +384,17 @@ def failure_section(found: Findings) -> Section:
                 decimal(part.aurc.value, 2, scale=1000, missing="-"),
             ]
             rows.append((f"{name}: {score}", cells))
+            sizes.append(f"{one.failure.samples:,} samples, {one.failure.errors:,} errors")
         if one.failure.skipped:
             remarks.append((name, one.failure.skipped))
-    tables = [Grid(corner="predictor and score", head=FAILURE, rows=rows)] if rows else []
-    note = FAILURE_NOTE if rows else ""
-    return Section(title="Are its errors found?", note=note, tables=tables, remarks=remarks)
+    tables = [Grid(corner="predictor and score", head=FAILURE, rows=rows, samples=sizes)]
+    return Section(
+        name="failure",
+        title="Are its errors found?",
+        note=FAILURE_NOTE if rows else "",
+        tables=tables if rows else (),
+        remarks=remarks,
+    )
 
 
 def _interval(part: Interval, sign: str = "") -> Cell:
@@ -358,6 +407,7 @@ def guard_section(found: Findings) -> Section | None:
     if guard is None or guard.test is None:
         return None
     return Section(
+        name="guard",
         title="What the guard does",
         note=" ".join([*guard_notes(found), GUARD_NOTE]),
         tables=[guard_table(guard)],

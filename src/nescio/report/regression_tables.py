@@ -12,13 +12,14 @@ from nescio.metrics import Interval
 from nescio.report.audit_section import Section
 from nescio.report.audit_tables import (
     GUARD_NOTE,
-    drawn_remarks,
+    cost_sections,
+    counted,
     guard_table,
-    left_out_remarks,
     median_of,
     ood_names,
     per_cent,
     separation_section,
+    set_size,
     short,
 )
 from nescio.report.guard_words import wished
@@ -85,10 +86,10 @@ Rows = list[tuple[str, list[Cell | str]]]
 def regression_sections(found: RegressionFindings) -> list[Section]:
     """All parts that have something to say, in their order."""
     parts = [
-        Section(title="Errors", note=ERRORS_NOTE, tables=[errors_table(found)]),
+        Section(name="accuracy", title="Errors", note=ERRORS_NOTE, tables=[errors_table(found)]),
         density_section(found),
         guard_section(found),
-        Section(title="Target by target", tables=target_tables(found)),
+        Section(name="targets", title="Target by target", tables=target_tables(found)),
         interval_section(found),
         spread_section(found),
         deviation_section(found),
@@ -96,8 +97,7 @@ def regression_sections(found: RegressionFindings) -> list[Section]:
         separation_section(found),
         far_section(found),
         *registered(found),
-        Section(title="Not run", remarks=left_out_remarks(found)),
-        Section(title="Samples that were drawn", remarks=drawn_remarks(found)),
+        *cost_sections(found),
     ]
     return [part for part in parts if part.tables or part.remarks]
 
@@ -134,7 +134,7 @@ def errors_table(found: RegressionFindings) -> Grid:
                 decimal(one.r2, 3, missing="-")])
         for name, one in tests.items()
     ]  # fmt: skip
-    return Grid(corner="predictor", head=ERRORS, rows=rows, stacked=True)
+    return Grid(corner="predictor", head=ERRORS, rows=rows, stacked=True, samples=counted(found))
 
 
 def density_section(found: RegressionFindings) -> Section:
@@ -153,10 +153,12 @@ def density_section(found: RegressionFindings) -> Section:
             per_cent(one.calibration_error.value),
         ]
         rows.append((name, cells))
+    table = Grid(corner="predictor", head=DENSITY, rows=rows, stacked=True, samples=counted(found))
     return Section(
+        name="calibration",
         title="Predicted distributions",
         note=DENSITY_NOTE,
-        tables=[Grid(corner="predictor", head=DENSITY, rows=rows, stacked=True)],
+        tables=[table],
         remarks=_spread_remarks(found),
     )
 
@@ -183,7 +185,9 @@ def target_tables(found: RegressionFindings) -> list[Grid]:
             rows.append((f"target {target}", [*numbers, r2, _share(part.coverage)]))
         head = ("RMSE", "MAE", "targets' deviation", "R²", "90 % intervals hold")
         if rows:
-            tables.append(Grid(title=name, corner="target", head=head, rows=rows))
+            tables.append(
+                Grid(title=name, corner="target", head=head, rows=rows, samples=counted(found))
+            )
     return tables
 
 
@@ -191,7 +195,7 @@ def guard_section(found: RegressionFindings) -> Section:
     """One row per data set: what the guard decides there; the test data first."""
     guard = found.guard
     if guard is None or guard.test is None:
-        return Section(title="What the guard does")
+        return Section(name="guard", title="What the guard does")
     test = guard.test
     missed = (
         ""
@@ -212,6 +216,7 @@ def guard_section(found: RegressionFindings) -> Section:
         f"these values. {GUARD_NOTE}"
     )
     return Section(
+        name="guard",
         title="What the guard does",
         note=note,
         tables=[guard_table(guard)],
@@ -231,14 +236,16 @@ def interval_section(found: RegressionFindings) -> Section:
             rows.append((f"{name}: {method}", [_share(one.coverage), *numbers]))
         remarks += [(f"{name}: {method}", why) for method, why in part.skipped.items()]
     note = f"Calibrated intervals, {found.held_out}. {INTERVALS_NOTE}"
-    grid = Grid(corner="predictor and intervals", head=INTERVALS, rows=rows)
-    return Section(title="Intervals of 90 %", note=note, tables=[grid], remarks=remarks)
+    sizes = [f"{part.samples:,} samples" for part in parts.values() for _ in part.methods]
+    grid = Grid(corner="predictor and intervals", head=INTERVALS, rows=rows, samples=sizes)
+    title = "Intervals of 90 %"
+    return Section(name="intervals", title=title, note=note, tables=[grid], remarks=remarks)
 
 
 def spread_section(found: RegressionFindings) -> Section:
     """One row per predictor."""
     rows: Rows = []
-    remarks = []
+    remarks, sizes = [], []
     for name, one in found.predictors.items():
         part = one.spread
         if part.rank_correlation is None or part.auroc is None:
@@ -251,9 +258,15 @@ def spread_section(found: RegressionFindings) -> Section:
             per_cent(part.gain, 0),
         ]
         rows.append((name, cells))
-    tables = [Grid(corner="predictor", head=SPREAD, rows=rows)] if rows else []
-    title = "Is the spread larger where the errors are?"
-    return Section(title=title, note=SPREAD_NOTE if rows else "", tables=tables, remarks=remarks)
+        sizes.append(f"{part.samples:,} samples")
+    tables = [Grid(corner="predictor", head=SPREAD, rows=rows, samples=sizes)] if rows else []
+    return Section(
+        name="failure",
+        title="Is the spread larger where the errors are?",
+        note=SPREAD_NOTE if rows else "",
+        tables=tables,
+        remarks=remarks,
+    )
 
 
 def deviation_section(found: RegressionFindings) -> Section:
@@ -270,10 +283,16 @@ def deviation_section(found: RegressionFindings) -> Section:
                 for one in found.predictors.values()
             ]
             rows.append((where, [_size(getattr(part, number, None)) for part in parts]))
-        tables.append(Grid(title=title, corner="data", head=list(found.predictors), rows=rows))
-    shown = tables if ood_names(found) else []
-    title = "Spread on the data and off them"
-    return Section(title=title, note=DEVIATION_NOTE, tables=shown, remarks=_lost_remarks(found))
+        sizes = [set_size(found, where) for where, _ in rows]
+        head = list(found.predictors)
+        tables.append(Grid(title=title, corner="data", head=head, rows=rows, samples=sizes))
+    return Section(
+        name="confidence",
+        title="Spread on the data and off them",
+        note=DEVIATION_NOTE,
+        tables=tables if ood_names(found) else (),
+        remarks=_lost_remarks(found),
+    )
 
 
 def _lost_remarks(found: RegressionFindings) -> list[tuple[str, str]]:
@@ -296,7 +315,7 @@ def _size(value: float | None) -> str:
 
 def attack_section(found: RegressionFindings) -> Section:
     """Two rows per predictor: the same samples before and after."""
-    rows, remarks = [], []
+    rows, remarks, sizes = [], [], []
     for name, one in found.predictors.items():
         part = one.attack
         if part is None:
@@ -307,14 +326,20 @@ def attack_section(found: RegressionFindings) -> Section:
             if state is not None:
                 cells = [_size(state.error), _size(state.deviation), per_cent(state.coverage)]
                 rows.append((f"{name}: {when}", cells))
+                sizes.append(f"{part.samples:,} samples")
         if part.blind:
             why = "the network gives no gradient there, so a small error is no evidence"
             remarks.append((name, f"{per_cent(part.blind, 0)} % could not be moved: {why}"))
     options = found.attack or {}
     how = f"Radius {options.get('radius', 0):g}, {options.get('steps', 0)} steps. "
-    tables = [Grid(corner="predictor and samples", head=ATTACK, rows=rows)] if rows else []
-    note = how + ATTACK_NOTE if rows else ""
-    return Section(title="Under attack", note=note, tables=tables, remarks=remarks)
+    tables = [Grid(corner="predictor and samples", head=ATTACK, rows=rows, samples=sizes)]
+    return Section(
+        name="attack",
+        title="Under attack",
+        note=how + ATTACK_NOTE if rows else "",
+        tables=tables if rows else (),
+        remarks=remarks,
+    )
 
 
 def far_section(found: RegressionFindings) -> Section:
@@ -324,7 +349,8 @@ def far_section(found: RegressionFindings) -> Section:
     kinds = dict.fromkeys(kind for one in rays.values() for kind in one)
     tables = [
         Grid(title=kind, corner="predictor", head=FAR,
-             rows=[(name, _far_cells(one[kind])) for name, one in rays.items() if kind in one])
+             rows=[(name, _far_cells(one[kind])) for name, one in rays.items() if kind in one],
+             samples=[f"{one[kind].count:,} rays" for one in rays.values() if kind in one])
         for kind in kinds
     ]  # fmt: skip
     remarks = [(n, f"no far field. {part.skipped}") for n, part in parts.items() if part.skipped]
@@ -336,7 +362,7 @@ def far_section(found: RegressionFindings) -> Section:
     ]
     note = FAR_NOTE if tables else ""
     title = "Infinitely far away"
-    return Section(title=title, note=note, tables=tables, remarks=remarks, late=True)
+    return Section(name="far field", title=title, note=note, tables=tables, remarks=remarks)
 
 
 def _far_cells(part: SpreadRays) -> Sequence[str]:

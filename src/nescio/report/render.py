@@ -83,6 +83,7 @@ class Grid:
     groups: Sequence[Group] = ()
     stacked: bool = False  # intervals below their numbers in the text
     note: str = ""  # above the table
+    samples: str | Sequence[str] = ""  # what the numbers rest on: of the table, or of each row
 
 
 @dataclass(frozen=True, kw_only=True)

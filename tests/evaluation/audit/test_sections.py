@@ -10,9 +10,15 @@ from torch import nn
 import nescio
 from nescio.core import NescioError
 from nescio.core.registry import audit_sections
-from nescio.evaluation.audit import examination, sections
-from nescio.evaluation.audit.sections import BUDGETS, PARTS, Plan, in_order, read_sections
-from nescio.evaluation.audit.store import FOLDER, Store
+from nescio.evaluation.audit import (
+    audit_classes,
+    examination,
+    far_field_section,
+    ood_section,
+    sections,
+)
+from nescio.evaluation.audit.kept_parts import FOLDER, KeptParts
+from nescio.evaluation.audit.sections import BUDGETS, PARTS, AuditPlan, in_order, read_sections
 
 QUICK = {"rays": 0, "attack_steps": 0, "alphas": (1.0, 10.0), "progress": False}
 
@@ -105,7 +111,7 @@ def test_names_that_are_unknown_are_refused_before_the_work(net, data):
 
 
 def test_budgets(net, data):
-    plan = Plan.of("quick")
+    plan = AuditPlan.of("quick")
     plan.sections(SimpleNamespace(task="classification"))
     assert "not part of the quick budget" in plan.not_run["stability"]
     assert "--also stability" in plan.not_run["stability"]
@@ -142,9 +148,9 @@ def test_a_killed_audit_goes_on_to_the_same_result(monkeypatch, net, data, tmp_p
     def unreachable(*_, **__):
         raise AssertionError("made again")
 
-    monkeypatch.setattr("nescio.evaluation.audit.audit_classes.shifted", unreachable)
-    monkeypatch.setattr("nescio.evaluation.audit.far_field_section.far_away", unreachable)
-    monkeypatch.setattr("nescio.evaluation.audit.ood_section.pgd", unreachable)
+    monkeypatch.setattr(audit_classes, "shifted", unreachable)
+    monkeypatch.setattr(far_field_section, "far_away", unreachable)
+    monkeypatch.setattr(ood_section, "pgd", unreachable)
     again = nescio.audit(net, data, run=tmp_path, **options)
     assert calls == ["last"]
     assert again.to_json() == whole.to_json()
@@ -153,7 +159,7 @@ def test_a_killed_audit_goes_on_to_the_same_result(monkeypatch, net, data, tmp_p
 
 
 def test_kept_parts_are_those_of_one_audit(tmp_path):
-    one, other = (Store.of(tmp_path, {"w": torch.full((2,), w)}, ("a", 3)) for w in (1.0, 2.0))
+    one, other = (KeptParts.of(tmp_path, {"w": torch.full((2,), w)}, ("a", 3)) for w in (1.0, 2.0))
     assert one.kept("part", Counted, lambda: Counted(1)) == Counted(1)
     assert one.kept("part", Counted, lambda: Counted(7)) == Counted(1)
     assert other.kept("part", Counted, lambda: Counted(2)) == Counted(2)

@@ -18,10 +18,9 @@ from nescio.core import (
 )
 from nescio.evaluation.audit.audit_classes import audit_classes
 from nescio.evaluation.audit.findings import Findings
+from nescio.evaluation.audit.kept_parts import forget
 from nescio.evaluation.audit.named_files import FileDigest
-from nescio.evaluation.audit.ood_section import check_attack as check_attack
-from nescio.evaluation.audit.sections import Budget, Plan
-from nescio.evaluation.audit.store import forget
+from nescio.evaluation.audit.sections import AuditPlan, Budget
 from nescio.evaluation.regression.audit_regression import audit_regression
 from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.guards import Guard, RegressionGuard, described
@@ -29,7 +28,7 @@ from nescio.models import Predictor, is_regression
 from nescio.nets import Output
 
 ALPHAS = tuple(round(10 ** (k / 4), 6) for k in range(17))  # 1 to 10^4, four per decade
-STEPS = 50  # of the attack on noise
+ATTACK_STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
 
 
@@ -134,7 +133,7 @@ def audit(
     also: Sequence[str] = (),
     alphas: Sequence[float] = ALPHAS,
     rays: int | None = None,
-    attack_steps: int = STEPS,
+    attack_steps: int = ATTACK_STEPS,
     attack_radius: float | None = None,
     head: Head | str | None = None,
     output: Output = None,
@@ -166,11 +165,11 @@ def audit(
     outputs of networks are read, and where they are in what these return, as for `nescio.observe`;
     a network without a head whose targets are not whole predicts means alone. repeats: equal inputs
     are separate samples, as for `nescio.guard`. run: a folder that keeps finished sections: the
-    same audit goes on there after it was killed.
+    same audit resumes there after it was killed.
     """
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
-    plan = Plan.of(budget, skip, also, folder=run)
+    plan = AuditPlan.of(budget, skip, also, folder=run)
     names = {"groups": groups, "class_names": class_names, "columns": columns}
     findings, guard = (audit_regression if regression else audit_classes)(
         bare,

@@ -11,9 +11,10 @@ from nescio import data as sets
 from nescio.core import Head, shape_of
 from nescio.detectors.observe.network import check_classes
 from nescio.evaluation.audit.audit_inputs import (
-    Named,
+    AuditNames,
     check_options,
     named_parts,
+    planned,
     ray_sets,
     read_data,
     read_validation,
@@ -37,7 +38,7 @@ from nescio.evaluation.audit.ood_section import (
     ood_sets,
     shifted,
 )
-from nescio.evaluation.audit.sections import Material, Plan, audited
+from nescio.evaluation.audit.sections import AuditPlan, Material, audited
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.guards import Guard
 from nescio.models import (
@@ -60,7 +61,7 @@ def audit_classes(
     others: Mapping[str, Any],
     reading: Mapping[str, Any],
     names: Mapping[str, Any],
-    plan: Plan,
+    plan: AuditPlan,
     alphas: Sequence[float],
     rays: int | None,
     attack: tuple[int, float | None],
@@ -87,14 +88,7 @@ def audit_classes(
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
     ranged = has_range(x)
-    job = Job(
-        predictors=predictors,
-        x=x,
-        sets=len(ood or {}),
-        alphas=tuple(alphas) if ranged and plan.wants("scaled inputs") else (),
-        steps=attack[0] if ranged and plan.wants("attack") else 0,
-        rays=rays if ranged and plan.wants("far field") else 0,
-    )
+    job = planned(plan, predictors, x, len(ood or {}), alphas, attack[0], rays)
     draws = job.draws(plan.budget)
     job.told(draws, show=show)
     moved = (
@@ -110,14 +104,10 @@ def audit_classes(
         (alphas, rays, attack, repeats, seed, names),
     )
     how = {**_whole(bare[name], first, reading["output"]), "seed": seed, "progress": show}
-    guard = guarded(
-        name, first, held, trained, **how, repeats=repeats, skip=not plan.wants("guard")
-    )
-    own = (
-        noise_sets(draws.of("noise", x, seed), known, seed)
-        if ranged and plan.wants("noise")
-        else {}
-    )
+    how |= {"repeats": repeats, "skip": not plan.wants("guard")}
+    guard = guarded(name, first, held, trained, **how)
+    noise = ranged and plan.wants("noise")
+    own = noise_sets(draws.of("noise", x, seed), known, seed) if noise else {}
     inquiry = Inquiry(
         job=job, draws=draws, held=held, guard=guard, known=known, own=own, given=given,
         attack=moved, plan=bound, names=named_parts(names, x, columns), trained=trained,
@@ -138,8 +128,8 @@ class Inquiry:
     own: Sets
     given: Sets
     attack: Attack | None
-    plan: Plan
-    names: Named
+    plan: AuditPlan
+    names: AuditNames
     trained: tuple[Any, Tensor | None] | None
     net: Any
     reading: Mapping[str, Any]

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_inputs, as_targets, shape_of
 from nescio.data import Columns, door
+from nescio.evaluation.audit.cost import Job
 from nescio.evaluation.audit.ood_section import check_shape, has_range
+from nescio.evaluation.audit.sections import AuditPlan
 from nescio.training import Pair
 
 Labels: TypeAlias = Literal["needed", "optional", "unread"]
@@ -68,8 +70,29 @@ def ray_sets(x: Any, count: int, seed: int) -> Any:
     return rays_from(x, count=count, seed=seed)
 
 
+def planned(
+    plan: AuditPlan,
+    predictors: Mapping[str, Any],
+    x: Any,
+    sets: int,
+    alphas: Sequence[float],
+    steps: int,
+    rays: int | None,
+) -> Job:
+    """What costs something, without what is left out or needs inputs that have a range."""
+    ranged = has_range(x)
+    return Job(
+        predictors=predictors,
+        x=x,
+        sets=sets,
+        alphas=tuple(alphas) if ranged and plan.wants("scaled inputs") else (),
+        steps=steps if ranged and plan.wants("attack") else 0,
+        rays=rays if ranged and plan.wants("far field") else 0,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
-class Named:
+class AuditNames:
     """Names that belong to an audit: groups of test samples, classes, columns of a table."""
 
     groups: Mapping[str, tuple[str, ...]]
@@ -77,7 +100,7 @@ class Named:
     columns: tuple[str, ...] | None
 
 
-def named_parts(names: Mapping[str, Any], x: Any, encoding: Columns | None) -> Named:
+def named_parts(names: Mapping[str, Any], x: Any, encoding: Columns | None) -> AuditNames:
     """The names as given, checked; the columns of a raw table are those of its encoding."""
     classes, columns = names["class_names"], names["columns"]
     if columns is None and encoding is not None:
@@ -87,7 +110,7 @@ def named_parts(names: Mapping[str, Any], x: Any, encoding: Columns | None) -> N
             f"{len(columns)} names of columns for inputs of shape {shape_of(x)} per sample; give "
             "one for each number of a sample, or leave them out"
         )
-    return Named(
+    return AuditNames(
         groups=_groups(names["groups"], len(x)),
         classes=None if classes is None else tuple(map(str, classes)),
         columns=None if columns is None else tuple(map(str, columns)),

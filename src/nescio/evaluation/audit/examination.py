@@ -32,7 +32,7 @@ from nescio.evaluation.audit.ood_section import (
     far_set,
     histogram,
 )
-from nescio.evaluation.audit.sections import Plan
+from nescio.evaluation.audit.sections import AuditPlan
 from nescio.metrics import reliability
 from nescio.models import Predictor
 
@@ -51,7 +51,7 @@ class Examination:
     rays: Any
     follow: bool  # them to where they reach a confidence
     seed: int
-    plan: Plan
+    plan: AuditPlan
     seen: dict[str, Seen] = field(default_factory=dict)  # what the first predictor answered
     on_test: dict[str, Seen] = field(default_factory=dict)  # what each did, on the test data
     attacked: Sets = field(default_factory=dict)  # noise, for the first

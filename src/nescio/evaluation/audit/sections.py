@@ -28,7 +28,7 @@ from nescio.core import (
 from nescio.core.registry import audit_sections, unknown
 from nescio.evaluation.answers import Seen
 from nescio.evaluation.audit.held_out import Held
-from nescio.evaluation.audit.store import Store
+from nescio.evaluation.audit.kept_parts import KeptParts
 from nescio.models import Predictor, networks
 from nescio.version import VERSION
 
@@ -117,6 +117,10 @@ class AuditSection:
     tasks: tuple[str, ...]
 
     @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
     def kind(self) -> Any:
         """The type of its value."""
         return get_type_hints(self.make)["return"]
@@ -159,14 +163,14 @@ def read_sections(sections: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Plan:
+class AuditPlan:
     """Which sections are made; it isolates each, and collects why some are not there."""
 
     budget: Budget = "standard"
     skip: frozenset[str] = frozenset()
     also: frozenset[str] = frozenset()
     folder: str | Path | None = None  # that keeps finished parts
-    store: Store | None = None
+    store: KeptParts | None = None
     not_run: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -176,7 +180,7 @@ class Plan:
         skip: Iterable[str] = (),
         also: Iterable[str] = (),
         folder: str | Path | None = None,
-    ) -> "Plan":
+    ) -> "AuditPlan":
         """The plan; unknown names are refused, with the nearest known one."""
         if budget not in BUDGETS:
             raise NescioError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
@@ -185,11 +189,11 @@ class Plan:
             raise NescioError(f"skip and also both name {', '.join(both)}; keep one of them")
         return cls(budget=budget, skip=left, also=more, folder=folder)
 
-    def bound_to(self, *what: Any) -> "Plan":
+    def bound_to(self, *what: Any) -> "AuditPlan":
         """The same for one audit: what it depends on tells its kept parts from others."""
         if self.folder is None:
             return self
-        return replace(self, store=Store.of(self.folder, VERSION, self.budget, *what))
+        return replace(self, store=KeptParts.of(self.folder, VERSION, self.budget, *what))
 
     def wants(self, name: str) -> bool:
         """Whether a part is made; that it was left out is said."""

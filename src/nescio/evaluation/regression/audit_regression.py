@@ -21,8 +21,10 @@ from nescio.core import (
 from nescio.detectors.default import GRID, default_detector, watched_layers
 from nescio.detectors.observe import observe, scorer
 from nescio.evaluation.audit.audit_inputs import (
+    AuditNames,
     check_options,
     named_parts,
+    planned,
     ray_sets,
     read_data,
     read_validation,
@@ -40,7 +42,7 @@ from nescio.evaluation.audit.ood_section import (
     noise_sets,
     ood_sets,
 )
-from nescio.evaluation.audit.sections import NUMBERS, Material, Plan, audited
+from nescio.evaluation.audit.sections import NUMBERS, AuditPlan, Material, audited
 from nescio.evaluation.regression.means_only import MeansOnly, with_residual_spread
 from nescio.evaluation.regression.off_data_section import (
     AttackOnMeans,
@@ -55,7 +57,7 @@ from nescio.evaluation.regression.regression_findings import (
     RegressionFindings,
     RegressorFindings,
 )
-from nescio.evaluation.regression.regression_guarded import guarded_regression
+from nescio.evaluation.regression.regression_guarded import GuardedRegression, guarded_regression
 from nescio.evaluation.regression.regression_quality import (
     Scale,
     by_target,
@@ -88,7 +90,7 @@ def audit_regression(
     others: Mapping[str, Any],
     reading: Mapping[str, Any],
     names: Mapping[str, Any],
-    plan: Plan,
+    plan: AuditPlan,
     alphas: Sequence[float],
     rays: int | None,
     attack: tuple[int, float | None],
@@ -116,14 +118,7 @@ def audit_regression(
     alone = [n for n, one in bare.items() if isinstance(one, nn.Module) and not reading["head"]]
     predictors |= {n: with_residual_spread(predictors[n], held.fitting) for n in alone}
     ranged, ood = has_range(x), others["ood"] or {}
-    job = Job(
-        predictors=predictors,
-        x=x,
-        sets=len(ood),
-        alphas=tuple(alphas) if ranged and plan.wants("scaled inputs") else (),
-        steps=attack[0] if ranged and plan.wants("attack") else 0,
-        rays=rays if ranged and plan.wants("far field") else 0,
-    )
+    job = planned(plan, predictors, x, len(ood), alphas, attack[0], rays)
     draws = job.draws(plan.budget)
     job.told(draws, show=show)
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
@@ -134,7 +129,7 @@ def audit_regression(
     guarded = guarded_regression(name, first, held, trained, **options)
     base = held.fitting[0] if trained is None else known
     extra, no_detector = _detector(guarded.guard, first, base, seed)
-    noisy = ranged and plan.wants("noise")
+    noisy, how = ranged and plan.wants("noise"), (alphas, rays, attack, repeats, seed, names)
     asked = Questions(
         held=held,
         scale=scale,
@@ -145,36 +140,20 @@ def audit_regression(
         rays=ray_sets(x, draws.rays * ranged, seed),
         extra=extra,
         seed=seed,
-        plan=plan.bound_to(
-            audited(predictors, held, trained, given),
-            (alphas, rays, attack, repeats, seed, names),
-        ),
+        plan=plan.bound_to(audited(predictors, held, trained, given), how),
     )
     found = _findings(asked, job, draws, known, trained, no_detector, show)
     tried = {where: inputs for where, (_, inputs) in asked.sets.items()}
     found = replace(found, guard=guarded.tried(tried, draws.guard), columns=parts.columns)
-    material = Material(
-        task=NUMBERS,
-        predictor=first,
-        predictors=predictors,
-        net=bare[name],
-        reading=reading,
-        x=x,
-        y=y.cpu(),
-        prediction=predicted(first, x),
-        held=held,
-        train=trained,
-        guard=guarded.guard,
-        decisions=guarded.decisions,
-        ood=asked.sets,
-        groups=parts.groups,
-        columns=parts.columns,
-        budget=plan.budget,
-        seed=seed,
-    )
-    sections = asked.plan.sections(material, show=show)
-    gone = {**found.not_run, **asked.plan.not_run}
-    return replace(found, sections=sections, not_run=gone), guarded.guard
+    material = asked.material(guarded, trained, parts, predictors, bare[name], reading)
+    return _with_sections(found, asked.plan, material, show), guarded.guard
+
+
+def _with_sections(
+    found: RegressionFindings, plan: AuditPlan, material: Material, show: bool | None
+) -> RegressionFindings:
+    sections = plan.sections(material, show=show)
+    return replace(found, sections=sections, not_run={**found.not_run, **plan.not_run})
 
 
 def _training(read: Callable[..., Any], given: Any) -> tuple[Any, Tensor | None] | None:
@@ -234,12 +213,44 @@ class Questions:
     rays: Any
     extra: Extra  # the detector of the first predictor
     seed: int
-    plan: Plan
+    plan: AuditPlan
 
     @property
     def more_sets(self) -> list[DataSet]:
         """The sets that are made for each predictor: scaled inputs."""
         return [far_set(alpha, len(self.scaled)) for alpha in self.alphas[-1:]]
+
+    def material(
+        self,
+        guarded: GuardedRegression,
+        trained: Any,
+        names: AuditNames,
+        predictors: Mapping[str, Predictor],
+        net: Any,
+        reading: Mapping[str, Any],
+    ) -> Material:
+        """What the sections of the registry read."""
+        x, y = self.held.test
+        first = next(iter(predictors.values()))
+        return Material(
+            task=NUMBERS,
+            predictor=first,
+            predictors=predictors,
+            net=net,
+            reading=reading,
+            x=x,
+            y=y.cpu(),
+            prediction=predicted(first, x),
+            held=self.held,
+            train=trained,
+            guard=guarded.guard,
+            decisions=guarded.decisions,
+            ood=self.sets,
+            groups=names.groups,
+            columns=names.columns,
+            budget=self.plan.budget,
+            seed=self.seed,
+        )
 
     def run(
         self, predictors: Mapping[str, Predictor], show: bool | None

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nescio.evaluation.audit.findings import AuditFindings
-from nescio.evaluation.audit.sections import in_order
+from nescio.evaluation import AuditFindings, in_order
 from nescio.report.audit_section import Section
 
 Words = Callable[[Any, Any], Section]

@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from statistics import median
 
-from nescio.evaluation import AdversarialExample, ShiftCurves, SmallestChanges, Stability
-from nescio.evaluation.audit.findings import AuditFindings
+from nescio.evaluation import (
+    AdversarialExample,
+    AuditFindings,
+    ShiftCurves,
+    SmallestChanges,
+    Stability,
+)
 from nescio.evaluation.stability import LipschitzFindings
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
@@ -161,6 +166,7 @@ def _flipped_table(found: SmallestChanges, *, images: bool) -> Grid:
         rows=[("flips", cells)],
         title="by the size of a change",
         stacked=True,
+        samples=f"{len(found.size):,} correct answers",
     )
 
 
@@ -171,4 +177,11 @@ def _deformed_table(kind: str, curves: ShiftCurves) -> Grid:
         found = [curves.results.row(subject, one.name, "flipped") for one in moved]
         rows.append((subject, [cell_of(row, digits=1, scale=100) for row in found]))
     head = [one.name for one in moved]
-    return Grid(corner=kind, head=head, rows=rows, title=f"under {kind}", stacked=True)
+    return Grid(
+        corner=kind,
+        head=head,
+        rows=rows,
+        title=f"under {kind}",
+        stacked=True,
+        samples=f"{curves.samples:,} samples",
+    )

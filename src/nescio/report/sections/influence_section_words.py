@@ -1,7 +1,6 @@
 """The training samples that the most confident errors rest on, in words."""
 
-from nescio.evaluation import Explanation, remark
-from nescio.evaluation.audit.findings import AuditFindings
+from nescio.evaluation import AuditFindings, Explanation, remark
 from nescio.report.audit_section import Section
 from nescio.report.sections.section_words import words_of
 

@@ -1,4 +1,4 @@
-"""Finished parts of an audit, kept in its folder: a killed audit goes on where it stopped."""
+"""Finished parts of an audit, kept in its folder: a killed audit resumes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Store:
+class KeptParts:
     """Parts by name, of one audit: `key` tells it from every other."""
 
     folder: Path
     key: str
 
     @classmethod
-    def of(cls, folder: str | Path, *what: Any) -> "Store":
+    def of(cls, folder: str | Path, *what: Any) -> "KeptParts":
         """The store in a folder, for what an audit depends on: text, tensors, mappings of these."""
         return cls(Path(folder) / FOLDER, digest(*_flat(what)))
 

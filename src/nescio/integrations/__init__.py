@@ -1,0 +1,20 @@
+"""nescio in other packages; each of them is imported where its part is first asked for."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nescio.integrations.sklearn import GuardedClassifier as GuardedClassifier
+
+HOMES = {"GuardedClassifier": "sklearn"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *HOMES})
