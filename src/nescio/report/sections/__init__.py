@@ -1,5 +1,6 @@
 """The words and tables of each section of an audit, by its name: a file for each."""
 
+from nescio.report.sections.answers_words import answers_words as answers_words
 from nescio.report.sections.influence_section_words import influence_words as influence_words
 from nescio.report.sections.provenance_words import provenance_words as provenance_words
 from nescio.report.sections.section_words import registered as registered

@@ -27,8 +27,8 @@ def words_of(name: str) -> Callable[[F], F]:
 
 
 def registered(found: AuditFindings) -> list[Section]:
-    """The sections of the registry that an audit has and that have words, in their order."""
-    shown = [one for one in in_order() if one.name in found.sections and one.name in _words]
+    """The sections of the registry that an audit has, in their order."""
+    shown = [one for one in in_order() if one.name in found.sections]
     return [
         replace(_words[one.name](found.sections[one.name], found), name=one.name, title=one.title)
         for one in shown
