@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nescio.detectors import Activations as Activations
     from nescio.detectors.observe import scorer as scorer
     from nescio.detectors.observe.observe import observe as observe
+    from nescio.detectors.recorded import recorded as recorded
     from nescio.evaluation import LabelAudit as LabelAudit
     from nescio.evaluation import audit_labels as audit_labels
     from nescio.evaluation.audit.audit import Audit as Audit
@@ -74,6 +75,7 @@ NAMES = {  # of modules, by the one that has them
     "Results StudentT load",
     "detectors.activations": "Activations",
     "detectors.observe": "observe scorer",
+    "detectors.recorded": "recorded",
     "evaluation": "Absent AdversarialNoise AdversarialSamples Audit Comparison LabelAudit audit "
     "audit_labels compare leave_classes_out",
     "guards": "Guard LabelGuards MapGuard RegressionGuard guard guard_labels",

@@ -54,6 +54,7 @@ def here(carded, tmp_path, monkeypatch):
     monkeypatch.chdir(own)
     monkeypatch.setattr(sys, "path", [str(own), *sys.path])
     monkeypatch.setattr(verify_command.subprocess, "run", again)
+    monkeypatch.delitem(sys.modules, "guarded_module_of_tests", raising=False)
     return own
 
 
@@ -252,6 +253,7 @@ def test_an_audit_without_digests_has_no_card(here, tmp_path):
 
 
 def test_other_data_with_the_same_name_are_found(here, nescio):
-    x = np.load("new.npz")
-    np.savez("new.npz", x=x["x"], y=1 - x["y"])
+    with np.load("new.npz") as data:
+        x, y = data["x"], data["y"]
+    np.savez("new.npz", x=x, y=1 - y)
     assert nescio("verify", "card.json").exit_code == 3

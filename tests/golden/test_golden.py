@@ -676,6 +676,9 @@ def old_curves(rows: Any, sets: Any, about: Any) -> dict[str, Any]:
     }
 
 
+JUDGED = ("format", "format_version", "status", "verdict", "findings", "not_run", "required")
+
+
 def old_audit(found: dict[str, Any]) -> dict[str, Any]:
     shift = nescio.core.results.from_json(nescio.evaluation.ShiftCurves, found["shift"])
     guard = found["guard"]
@@ -684,7 +687,8 @@ def old_audit(found: dict[str, Any]) -> dict[str, Any]:
         guard["shown"] = {"needed": None, **guard["shown"]}
     sets = {one["name"]: one["samples"] for one in found["sets"] if one["kind"] != "far"}
     shown = old_curves(shift.rows, shift.sets, shift)
-    return {**found, "guard": guard, "sets": sets, "shift": shown}
+    kept = {key: part for key, part in found.items() if key not in JUDGED}
+    return {**kept, "guard": guard, "sets": sets, "shift": shown}
 
 
 # --- comparing -------------------------------------------------------------------------------

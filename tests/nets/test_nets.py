@@ -35,6 +35,8 @@ EXAMPLES = [
     ("lstm", ((3, 7), 4), {"width": 5, "dropout": 0.5}, (3, 7)),
     ("gru", ((3, 7), 4), {"width": 5, "depth": 2, "pooling": "mean"}, (3, 7)),
     ("resnet", (), {"blocks": 1}, (3, 32, 32)),
+    ("recorded_columns", (7, 3), {}, (7,)),
+    ("recorded_columns", (14, 3), {"members": 2, "member": 1}, (14,)),
     ("resnet", ((1, 9, 8), 4), {"blocks": 2, "width": 3}, (1, 9, 8)),
 ]
 

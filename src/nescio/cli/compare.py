@@ -9,6 +9,7 @@ import click
 from torch import nn
 
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
 from nescio.cli.data_names import (
     data_to_test,
     input_columns,
@@ -22,7 +23,7 @@ from nescio.cli.data_names import (
 from nescio.cli.networks import named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder
-from nescio.data.readers.stream import listed
+from nescio.data import readers
 from nescio.detectors import tuned_odin
 from nescio.detectors.observe.layers import Pool
 from nescio.evaluation import Comparison
@@ -30,6 +31,8 @@ from nescio.evaluation import compare as compare_subjects
 from nescio.evaluation.compare.scoring import observe_given
 from nescio.evaluation.compare.subjects import TUNING
 from nescio.models import innermost, mc_dropout, with_head
+
+OF_ARRAYS = ("task", "detector", "resamples", "seed")
 
 # fmt: off
 PARAMETERS = [
@@ -62,6 +65,12 @@ PARAMETERS = [
     opt.HEAD,
     option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
         "these out (the task errors needs some).", default=500, type=opt.COUNT),
+    files.LOGITS,
+    files.FEATURES,
+    files.LABELS,
+    files.PROBABILITIES,
+    *files.TRAIN,
+    *files.OOD,
     opt.out_folder("nescio-compare"),
     opt.DEVICE,
     opt.SEED,
@@ -97,9 +106,19 @@ def compare(
     nescio compare runs/mnist --data mnist --train mnist --task errors --detector trust_score
 
     DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data.
+
+    Of a network in another framework, arrays of what it gave are enough:
+
+    \b
+    nescio compare --logits z.npy --features f.npy --labels y.npy --train-logits zt.npy \\
+        --train-features ft.npy --train-labels yt.npy --ood-logits other=zo.npy \\
+        --ood-features other=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
-    if network is None:
+    if (arrays := files.taken(options, "train", "ood")) is not None:
+        files.only_arrays(network, *OF_ARRAYS)
+        result = _compare_arrays(arrays, **{name: options[name] for name in OF_ARRAYS})
+    elif network is None:
         of_demo = ("detector", "passes", "resamples", "seed")
         opt.without_network(*of_demo)
         chosen = {name: options[name] for name in of_demo}
@@ -108,10 +127,36 @@ def compare(
         result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})
     else:
         net = named_predictor(network, weights, net_name)
-        result = compare_files(net, data_name, class_names=listed(class_names) or None, **options)
+        result = compare_files(
+            net, data_name, class_names=readers.listed(class_names) or None, **options
+        )
     result = result.with_about(command=tuple(opt.command_line()))
     click.echo(str(result))
     click.echo(f"tables and pictures: {result.save(out)}")
+
+
+def _compare_arrays(
+    arrays: dict[str, Any],
+    *,
+    task: Literal["ood", "errors", "confidence"],
+    detector: Sequence[str],
+    **options: Any,
+) -> Comparison:
+    """Compare detectors on what a network that runs elsewhere gave."""
+    if task != "errors" and arrays["ood"] is None:
+        raise NescioError("say what the network does not know: --ood-logits NAME=FILE")
+    if arrays["train"] is None:
+        note("no --train-logits: only detectors without a fit are compared")
+    chosen = list(detector) or (["all"] if task == "ood" else None)
+    return compare_subjects(
+        None,
+        arrays["test"],
+        arrays["ood"],
+        task=task,
+        train=arrays["train"],
+        detectors=chosen,
+        **options,
+    )
 
 
 def _check_task(task: str, other: bool, tune: str | None, passes: int | None) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
 from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
 from nescio.cli.networks import named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
-from nescio.data.readers.stream import listed
-from nescio.detectors import Activations, Detector
+from nescio.data import readers
+from nescio.detectors import Activations, Detector, has_features
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
@@ -23,15 +24,18 @@ from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
     "answered", "selective_risk")  # fmt: skip
+PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
+    "seed")  # fmt: skip
+OF_ARRAYS = (*PYTHON, "by_class", "class_names", "no_weights")
 
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network"),
+    opt.argument("network", required=False),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
     data_option("calibration", "Calibration data with labels; the network was not trained on "
-        "them.", required=True),
+        "them."),
     option("--part", "The part to take, where --calibration is a data set.", default="test",
         type=click.Choice(["train", "validation", "test"])),
     data_option("train", "Training data; they fit the detector.  [default: a part of --calibration "
@@ -67,6 +71,11 @@ PARAMETERS = [
         metavar="W,..."),
     option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
     opt.REPEATS,
+    files.LOGITS,
+    files.FEATURES,
+    files.LABELS,
+    files.PROBABILITIES,
+    *files.TRAIN,
     opt.LAYER,
     opt.OUTPUT,
     opt.HEAD,
@@ -81,10 +90,10 @@ PARAMETERS = [
 
 @click.command(params=PARAMETERS)
 def guard(
-    network: str,
+    network: str | None,
     weights: str | None,
     net_name: str | None,
-    calibration_name: str,
+    calibration_name: str | None,
     part: str,
     train_name: str | None,
     data_name: str | None,
@@ -130,24 +139,33 @@ def guard(
 
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
     file: --train, --data and `nescio score` take them by name.
+
+    Of a network in another framework, arrays of what it gave are enough: those of calibration
+    samples, and of training samples, which fit the detector.
+
+    \b
+    nescio guard --logits z.npy --features f.npy --labels y.npy --train-logits zt.npy \\
+        --train-features ft.npy --train-labels yt.npy
     """
-    path = Path(out)
-    if path.suffix != ".safetensors":
-        raise NescioError(f"--out must end in .safetensors, got {out!r}")
-    make_folder(path.parent)  # before the work, not after it
+    path = _guard_file(out)
+    if (arrays := files.taken(options, "train")) is not None:
+        files.only_arrays(network, *OF_ARRAYS)
+        _guard_arrays(arrays, options, path)
+        return
+    network, calibration_name = _both(network, calibration_name)
     if options["passes"] is None:
         source = named_networks(network, weights, net_name)
     else:
         source = innermost(named_predictor(network, weights, net_name))
-    names = listed(options.pop("class_names")) or None
+    names = readers.listed(options.pop("class_names")) or None
     columns = input_columns(calibration_name, target, source)
     if isinstance(columns, Encoding):
         names = names or list(columns.classes) or None
     own = columns if isinstance(columns, Encoding) else None
     numbers = task_of(source, options["head"]) == "regression"
     calibrated = partial(labeled, target=target, names=names, columns=own, numbers=numbers)
-    if numbers and target is not None and len(listed(target)) > 1:
-        names = names or listed(target)
+    if numbers and target is not None and len(readers.listed(target)) > 1:
+        names = names or readers.listed(target)
     calibration = data_to_test(source, calibration_name, calibrated, part)
     maps = _are_maps(options, calibration[1], calibration_name)
     if (passes := options.pop("passes")) is not None:
@@ -171,13 +189,54 @@ def guard(
         about["test"] = _tried(made, test, f"tried on {data_name}:")
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
-    net = ""
-    users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
-    if no_weights or users:
-        net = f" --net {network if ':' in network or not users else net_name}"
-    net += f" --weights {weights}" if no_weights and weights is not None else ""
+    net = _network_words(made, network, net_name, weights, no_weights)
     result = "maps.npz" if maps else "decisions.csv"
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _guard_file(out: str) -> Path:
+    """The file to write, whose folder is there before the work, not after it."""
+    path = Path(out)
+    if path.suffix != ".safetensors":
+        raise NescioError(f"--out must end in .safetensors, got {out!r}")
+    make_folder(path.parent)
+    return path
+
+
+def _both(network: str | None, calibration: str | None) -> tuple[str, str]:
+    """NETWORK and --calibration, which are needed where there are no arrays."""
+    if network is None or calibration is None:
+        raise NescioError(
+            "give NETWORK and --calibration DATA; or, of a network that runs elsewhere, --logits "
+            "and --labels of calibration samples"
+        )
+    return network, calibration
+
+
+def _network_words(
+    made: Any, network: str, net_name: str | None, weights: str | None, no_weights: bool
+) -> str:
+    """The options of `nescio score` that say which network is guarded, if the file does not."""
+    words = ""
+    users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
+    if no_weights or users:
+        words = f" --net {network if ':' in network or not users else net_name}"
+    return words + (f" --weights {weights}" if no_weights and weights is not None else "")
+
+
+def _guard_arrays(arrays: dict[str, Any], options: dict[str, Any], path: Path) -> None:
+    """The guard of a network that runs elsewhere."""
+    names = readers.listed(options.pop("class_names")) or None
+    if arrays["train"] is None:
+        note("without --train-logits it was not checked whether --logits are of training samples")
+    own = {name: value for name, value in _python(options).items() if name in PYTHON}
+    with opt.warnings_as_notes():
+        made = make_guard(None, arrays["test"], train=arrays["train"], **own, names=names)
+    click.echo(str(made))
+    made.save(path, weights=True)
+    write_json(Path(f"{path}.json"), {**described(made), "command": opt.command_line()})
+    parts = "--logits new.npy" + " --features features.npy" * has_features(arrays["test"])
+    click.echo(f"saved; use it with: nescio score {path} {parts} --out decisions.csv")
 
 
 def _are_maps(options: dict[str, Any], labels: Any, name: str) -> bool:
@@ -238,7 +297,7 @@ def _widths(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        found = [float(part) for part in listed(text)]
+        found = [float(part) for part in readers.listed(text)]
     except ValueError:
         raise NescioError(
             f"--max-width takes a number, or several: 5 or 5,20; got {text}"

@@ -109,21 +109,28 @@ def command_line() -> list[str]:
 
 def without_network(*demo: str) -> None:
     """Refuse any option but those of the demo, and --out, where a command has no NETWORK."""
+    name = click.get_current_context().command.name
+    refuse_others(
+        "without a NETWORK a demo runs, which takes none of these; say which one: nescio "
+        f"{name} mymodule:make_net ...",
+        *demo,
+    )
+
+
+def refuse_others(why: str, *allowed: str) -> None:
+    """Refuse any option that was given, but those allowed, and --out."""
     context = click.get_current_context()
     given = [
         max(one.opts, key=len)
         for one in context.command.params
         if isinstance(one, click.Option)
-        and one.name not in (*demo, "out")
+        and one.name not in (*allowed, "out")
         and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT
     ]
     if given:
         from nescio.core import NescioError  # needs torch, which help does not
 
-        raise NescioError(
-            f"{', '.join(given)}: without a NETWORK a demo runs, which takes none of these; say "
-            f"which one: nescio {context.command.name} mymodule:make_net ..."
-        )
+        raise NescioError(f"{', '.join(given)}: {why}")
 
 
 def resumable(yes: bool = True) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
 from nescio.cli.options import note, option
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ WEIGHTS_OF_GUARD = option("--weights", "The weights of --net.  [default: those i
     type=opt.PATH, metavar="FILE")
 PARAMETERS = [
     opt.argument("guard"),
-    opt.argument("inputs"),
+    opt.argument("inputs", required=False),
     NET_OF_GUARD,
     WEIGHTS_OF_GUARD,
     option("--out", "The file to write: .csv, .jsonl or .parquet; of label maps .npz.",
@@ -32,6 +33,9 @@ PARAMETERS = [
     option("--batch-mb", "How many megabytes of inputs and decisions are in memory at a time, per "
         "thread.",
         default=16.0, type=click.FloatRange(min=0, min_open=True)),
+    files.LOGITS,
+    files.FEATURES,
+    files.PROBABILITIES,
     option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
     opt.DEVICE,
 ]
@@ -41,12 +45,13 @@ PARAMETERS = [
 @click.command(params=PARAMETERS)
 def score(
     guard: str,
-    inputs: str,
+    inputs: str | None,
     net_name: str | None,
     weights: str | None,
     out: str,
     batch_mb: float,
     restart: bool,
+    **arrays: Any,
 ) -> None:
     """Answer or abstain for every input of a file.
 
@@ -72,6 +77,11 @@ def score(
 
     The guard of label maps writes an .npz file: label, answered and failure_score (N, H, W), and
     in_range (N,). It is written at the end, so a run that was stopped starts again.
+
+    The guard of a network in another framework reads what this gave:
+
+    \b
+    nescio score guard.safetensors --logits z.npy --features f.npy --out decisions.csv
     """
     from nescio.cli.data_names import guarded_stream  # its help needs none of this
     from nescio.cli.networks import load_guard
@@ -81,7 +91,8 @@ def score(
 
     opt.resumable()
     made = load_guard(guard, net_name, weights)
-    stream = guarded_stream(inputs, made)
+    recorded = files.only_stream(inputs, made, **arrays)
+    stream = guarded_stream(str(inputs), made) if recorded is None else recorded
     if isinstance(made, MapGuard):
         _score_maps(made, stream, Path(out), int(batch_mb * (1 << 20)))
         return

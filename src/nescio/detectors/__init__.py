@@ -17,6 +17,13 @@ from nescio.detectors.mahalanobis import mahalanobis as mahalanobis
 from nescio.detectors.mahalanobis import relative_mahalanobis as relative_mahalanobis
 from nescio.detectors.odin import odin as odin
 from nescio.detectors.odin import tuned_odin as tuned_odin
+from nescio.detectors.recorded import as_recorded as as_recorded
+from nescio.detectors.recorded import as_rows as as_rows
+from nescio.detectors.recorded import has_features as has_features
+from nescio.detectors.recorded import read_back as read_back
+from nescio.detectors.recorded import recorded as recorded
+from nescio.detectors.recorded import recorded_model as recorded_model
+from nescio.detectors.recorded import recorded_nets as recorded_nets
 from nescio.detectors.simple import energy as energy
 from nescio.detectors.simple import entropy as entropy
 from nescio.detectors.simple import generalized_entropy as generalized_entropy

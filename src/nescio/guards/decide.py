@@ -62,10 +62,13 @@ class Guard:
         """Decide for inputs `(N, ...)`, in parts of bounded memory.
 
         x: inputs as the network reads them: an array, a tuple or mapping of arrays, or a loader of
-        such batches, whose labels are left out.
+        such batches, whose labels are left out; or what it gave, as for `decide`.
         groups: one per sample, for a guard made with groups.
         batch_level: decide *ood* for all of them together: see `Decisions.batch`.
         """
+        if isinstance(x, Activations):
+            found = self.decide(x, groups=groups)
+            return found if batch_level is None else found.batch(batch_level)
         if not self.nets:
             raise NescioError(
                 "this guard was made from activations and has no network; use guard.decide, or "

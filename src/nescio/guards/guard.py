@@ -19,7 +19,7 @@ from nescio.core import (
     as_tensor,
     check_labels,
 )
-from nescio.detectors import Activations, Detector
+from nescio.detectors import Activations, Detector, recorded_nets
 from nescio.detectors.observe.network import head_of, kept
 from nescio.guards.decide import CLASS, Guard, describes, read_samples
 from nescio.guards.fit_maps import guard_maps
@@ -34,6 +34,7 @@ from nescio.guards.observing import (
     counts_of,
     inputs_of,
     known,
+    of_recorded,
     read_data,
     rows_of,
 )
@@ -84,8 +85,9 @@ def guard(
     >>> guard(x_new).decision  # doctest: +SKIP
 
     source: an `nn.Module`, a nescio model or a list of modules, of a regression or of label maps
-      also MC dropout; None where `calibration` and
-      `train` are activations. It is copied: later training does not change the guard.
+      also MC dropout; None where `calibration` and `train` are activations, such as arrays of a
+      network that runs elsewhere: `nescio.recorded(logits, features=..., labels=...)`. It is
+      copied: later training does not change the guard.
     calibration: inputs with labels, `(x, y)`, a loader or activations; never training data, and
       drawn like the inputs to come.
     train: the training data, with labels or without; fits the detector. Without it a part of the
@@ -170,8 +172,8 @@ def _guard_classes(
 ) -> Guard:
     """The guard of networks that predict classes; the options are those of `guard`."""
     check_shares(**wish)
+    source, data = of_recorded(source, {"calibration": calibration, "train": train})
     members = copies_of(source, reading["batch_size"], head, calibration)
-    data = {"calibration": calibration, "train": train}
     samples, trained = read_data(members, data, (detector, failure), reading, progress)
     groups, given = _groups(by, samples.samples), samples.samples
     if not repeats and samples.hashes is not None:
@@ -195,7 +197,7 @@ def _guard_classes(
         **_unfitted(samples, by, names),
         head=head_of(samples.about, members),
         output=kept(fitted.about, "output", None) if output is None else output,
-        nets=tuple(member.net for member in members),
+        nets=tuple(member.net for member in members) or tuple(recorded_nets(samples)),
         batch_size=reading["batch_size"],
         notes={
             "classes": samples.classes,

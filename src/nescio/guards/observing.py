@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nescio.core import Head, NescioError
 from nescio.core.registry import detectors
 from nescio.data import door
-from nescio.detectors import Activations, Detector
+from nescio.detectors import Activations, Detector, read_back, recorded_nets
 from nescio.detectors.default import GRID, See, default_detector, watched_layers
 from nescio.detectors.observe import observe
 from nescio.detectors.observe.network import Network, head_of, networks
@@ -44,6 +44,21 @@ def read_data(
     read = head_of(samples.about, members)
     members = [replace(member, head=read) for member in members]
     return samples, _observed(members, data["train"], layers, "train", **own)[0]
+
+
+def of_recorded(source: Any, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Rows of a network that runs elsewhere as activations, which stand for it; others as given."""
+    nets = recorded_nets(source)
+    if not nets:
+        return source, dict(data)
+
+    def read(given: Any) -> Activations | None:
+        if given is None or isinstance(given, Activations):
+            return given
+        x, y = door.read(given, labels=False)
+        return read_back(nets, x, None if y is None else y.long())
+
+    return None, {name: read(given) for name, given in data.items()}
 
 
 def _pool(detector: Fitted | None) -> str:

@@ -16,6 +16,7 @@ from nescio.core import NescioError, digest, in_order, owned, quiet
 from nescio.core import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
+from nescio.detectors import Activations, as_recorded
 from nescio.guards.decide import NUMBERS, Guard
 from nescio.guards.decisions import CODES, DECISIONS, RULE_NAMES, Decisions
 from nescio.guards.file_parts import weights_digest
@@ -79,8 +80,9 @@ def score(
     """Write the decisions of a guard about all inputs into a file, in their order.
 
     source: an array (N, ...), a tuple or mapping of arrays, a path (see
-      `nescio.data.readers.open_stream`), a stream, or a DataLoader or other iterable of batches;
-      the last cannot be recognized, so a stopped run begins anew.
+      `nescio.data.readers.open_stream`), a stream, what a network elsewhere gave
+      (`nescio.recorded`), or a DataLoader or other iterable of batches; the last cannot be
+      recognized, so a stopped run begins anew.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
     batch_bytes: of inputs, and of the decisions about them, that each thread (up to 8) holds at a
       time. Beside the network and what the detector keeps, memory does not grow with the number of
@@ -168,6 +170,8 @@ def fingerprint(guard: Guard | RegressionGuard) -> str:
 def _stream(source: Any, columns: Columns | None) -> Stream:
     if isinstance(source, Stream):
         return source
+    if isinstance(source, Activations):
+        return array_stream(as_recorded(source).inputs)
     if isinstance(source, (str, Path)):
         encoded = columns is not None and is_table(source)
         return open_stream(source, **({"encode": columns} if encoded else {}))

@@ -35,6 +35,8 @@ from nescio.nets.reading import reads_tokens as reads_tokens
 from nescio.nets.reading import refusing_shapes as refusing_shapes
 from nescio.nets.reading import returning as returning
 from nescio.nets.reading import selected as selected
+from nescio.nets.recorded_columns import RecordedColumns as RecordedColumns
+from nescio.nets.recorded_columns import recorded_columns as recorded_columns
 from nescio.nets.recurrent import gru as gru
 from nescio.nets.recurrent import lstm as lstm
 from nescio.nets.scattering import Scattering as Scattering

@@ -4,7 +4,7 @@ import sys
 import textwrap
 
 from nescio.core import is_terminal
-from nescio.evaluation import Findings, RegressionFindings
+from nescio.evaluation import Findings, RegressionFindings, verdict_of
 from nescio.report.audit_report import report_of
 from nescio.report.audit_section import Section
 from nescio.report.render import printable, screen_width, table_lines
@@ -19,7 +19,8 @@ def audit_text(
     styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
     report = report_of(found)
-    lines.said(report.guard, BOLD)
+    lines.said(verdict_of(found).words, BOLD)
+    lines.said(report.guard)
     if report.usage is not None:
         lines.verbatim(f"    {report.usage[1]}")
     lines.said(report.warned, BOLD)

@@ -13,6 +13,7 @@ from nescio.cli.demo import audit_digits
 from nescio.core import derive
 from nescio.data.ranges import noise, units_of
 from nescio.models import ensemble, plain
+from nescio.report.audit_report import report_of
 
 
 def linear(scale: float = 1.0) -> nn.Module:
@@ -335,6 +336,7 @@ def test_the_kind_of_a_data_set_is_a_field(labeled) -> None:
         "adversarial noise (radius 0.05, 2 steps)": "adversarial",
         "adversarial noise of mine": "ood", "scaled x 2": "ood", "scaled x 10000": "far",
     }  # fmt: skip
-    assert found.verdict.startswith("At 10000 times the test inputs")
-    assert "confidence on shuffled features" in found.verdict
+    said = report_of(found.findings)
+    assert said.headline.startswith("At 10000 times the test inputs")
+    assert "confidence on shuffled features" in said.verdict[0]
     assert found.findings.kind("adversarial noise of mine") == "ood"

@@ -11,6 +11,7 @@ from torch import nn
 
 import nescio
 from nescio.core import NescioError
+from nescio.report.audit_report import report_of
 
 FEW = {"rays": 5, "attack_steps": 2, "alphas": (1.0, 10.0), "progress": False}
 
@@ -92,7 +93,7 @@ def test_the_page_and_the_file_are_complete(audit, tmp_path):
     saved = json.loads((tmp_path / "audit.json").read_text())
     assert saved["task"] == "regression"
     assert "network: RMSE" in str(audit)
-    assert audit.verdict.splitlines()[0] == str(audit).split("\n\n")[0].replace("\n", " ")
+    assert audit.verdict.words == str(audit).split("\n\n")[0].replace("\n", " ")
     assert "There is no guard for this network: 150 calibration samples are too few" in page
 
 
@@ -134,7 +135,7 @@ def test_a_network_that_overflows_far_away_is_audited(test, power, tmp_path):
     assert one.scaling.deviation[0] is not None
     assert one.scaling.deviation[1] is one.scaling.auroc["total_variance"][1] is None
     assert audit.findings.guard.ood["far"].ood == 1
-    assert "overflow on far and inputs scaled by 1000" in audit.verdict
+    assert "overflow on far and inputs scaled by 1000" in report_of(audit.findings).verdict[0]
     assert "NaN or infinite on far, scaled x 1000" in " ".join(str(audit).split())
     audit.save(tmp_path)
 
@@ -169,14 +170,16 @@ def normal(count, targets=1):
 )
 def test_the_first_word_is_true(net, words):
     few = {**FEW, "rays": 0, "attack_steps": 0}
-    assert nescio.audit(net, normal(1000), head="gaussian", **few).verdict.startswith(words)
+    audit = nescio.audit(net, normal(1000), head="gaussian", **few)
+    assert report_of(audit.findings).headline.startswith(words)
 
 
 def test_errors_to_one_side_are_no_calibration():
     few = {**FEW, "rays": 0, "attack_steps": 0}
     x, y = normal(1000)
     aside = x[:, :1] + (y - x[:, :1]).abs()
-    said = nescio.audit(Told(), (x, aside), head="gaussian", **few).verdict
+    audit = nescio.audit(Told(), (x, aside), head="gaussian", **few)
+    said = report_of(audit.findings).headline
     assert said.startswith("Miscalibrated")
     assert "too often to one side of its quantiles (0 % below" in said
 
@@ -185,7 +188,8 @@ def test_one_target_does_not_make_up_for_another():
     few = {**FEW, "rays": 0, "attack_steps": 0}
     x, y = normal(1000, targets=2)
     gap = (y - x[:, :1]) * torch.tensor([1.255, 0.6])  # 81 and 99.4 % of the 90 % intervals
-    said = nescio.audit(Told(unit=[1.0, 1.0]), (x, x[:, :1] + gap), head="gaussian", **few).verdict
+    audit = nescio.audit(Told(unit=[1.0, 1.0]), (x, x[:, :1] + gap), head="gaussian", **few)
+    said = report_of(audit.findings).headline
     assert said.startswith("Miscalibrated")
 
 

@@ -1,5 +1,8 @@
 """Inputs of any size in bounded memory: files and folders, a block at a time."""
 
+from nescio.data.readers.arrays import demand as demand
+from nescio.data.readers.arrays import read_array as read_array
+from nescio.data.readers.arrays import read_arrays as read_arrays
 from nescio.data.readers.csv import csv_words as csv_words
 from nescio.data.readers.open_stream import columns_of as columns_of
 from nescio.data.readers.open_stream import is_streamed as is_streamed

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from nescio.evaluation.audit.audit_classes import audit_classes
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.kept_parts import forget
 from nescio.evaluation.audit.named_files import FileDigest
+from nescio.evaluation.audit.requirements import requirements
 from nescio.evaluation.audit.sections import AuditPlan, Budget
+from nescio.evaluation.audit.verdict import Verdict, judged_json, verdict_of
 from nescio.evaluation.regression.audit_regression import audit_regression
 from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.guards import Guard, RegressionGuard, described
@@ -44,18 +47,14 @@ class Audit:
         """One row per predictor, data set and number."""
         return self.findings.results
 
-    @property
-    def verdict(self) -> str:
-        """What was found, in a few sentences."""
-        from nescio.report.audit_report import report_of
-
-        report = report_of(self.findings)
-        return "\n".join([report.headline, *report.verdict])
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Pass, attention or fail, in a paragraph, and the findings that it rests on."""
+        return verdict_of(self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """What `audit.json` holds."""
-        found: dict[str, Any] = to_json(self.findings)
-        return found
+        return {**to_json(self.findings), **judged_json(self.verdict)}
 
     def save(self, folder: str | Path) -> Path:
         """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
@@ -138,6 +137,7 @@ def audit(
     head: Head | str | None = None,
     output: Output = None,
     repeats: bool = False,
+    require: Any = None,
     run: str | Path | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -167,6 +167,7 @@ def audit(
     are separate samples, as for `nescio.guard`. run: a folder that keeps finished sections: the
     same audit resumes there after it was killed.
     """
+    required = requirements(require)
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
     plan = AuditPlan.of(budget, skip, also, folder=run)
@@ -185,4 +186,4 @@ def audit(
         seed=seed,
         show=progress,
     )
-    return Audit(findings, guard)
+    return Audit(replace(findings, required=required), guard)

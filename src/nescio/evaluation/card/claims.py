@@ -10,7 +10,8 @@ Leaf: TypeAlias = float | int | bool | str | None
 PRINTED = 6  # significant digits of a number on the card
 LONG = 8  # numbers of a list that a card still prints; longer ones are curves
 # What another run of the same command may say otherwise: paths, and on what it ran.
-FREE = (("command",), ("files",), ("guard", "file"), ("guard", "net"), ("nescio",))
+FREE = (("command",), ("files",), ("guard", "file"), ("guard", "net"), ("nescio",),
+        ("format",), ("format_version",))  # fmt: skip
 FREE_ENDS = ("seconds", "machine", "threads", "versions")  # of keys at any depth
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from nescio.core import Head, NescioError, unknown
-from nescio.detectors import Activations
+from nescio.detectors import Activations, as_recorded, recorded_model
 from nescio.detectors.observe.layers import Pool
 from nescio.evaluation.compare.comparison import Comparison, Published, Task
+from nescio.evaluation.compare.ood_inputs import Absent
 from nescio.metrics.ranking import Positive
 from nescio.models import with_head
 from nescio.nets import Output
@@ -62,7 +63,8 @@ def compare(
     probability.
 
     subjects: an `nn.Module`, a nescio model, a list of modules, or several by name. Detectors read
-    the first. The others by name are ranked by `measures`; in the task "confidence" all are.
+    the first. The others by name are ranked by `measures`; in the task "confidence" all are. None:
+    a network that runs elsewhere; data, train and ood are then what it gave, `nescio.recorded`.
     data: test inputs and labels. ood: OOD data by name: inputs, an OOD source with a count
     `(source, 10000)`, or an `Absent`; in the task "confidence" also `AdversarialNoise` and
     `AdversarialSamples`.
@@ -91,11 +93,37 @@ def compare(
     for key in options:
         if key not in OPTIONS[task]:
             raise NescioError(f"{key}= has no meaning in the task {task!r}; leave it out")
-    if not isinstance(data, Activations):
+    if subjects is None:
+        subjects, data, train, ood = _of_arrays(task, data, train, ood)
+    elif not isinstance(data, Activations):
         subjects = with_head(subjects, data, head=head, output=output)
     options |= {"train": train, "detectors": detectors, "scores": scores, "name": name}
     options |= {} if resamples is None else {"resamples": resamples}
     return _task(task)(subjects, data, ood, level=level, seed=seed, progress=progress, **options)
+
+
+def _of_arrays(task: Task, data: Any, train: Any, ood: Any) -> tuple[Any, Any, Any, Any]:
+    """Activations of a network that runs elsewhere; where one must run, a stand-in and its rows."""
+    if ood is not None and not isinstance(ood, Mapping):
+        raise NescioError('give OOD data by name: {"letters": nescio.recorded(...)}')
+    others = dict(ood or {})
+    named = {"test data": data, "training data": train}
+    named |= {f"OOD data {name!r}": one for name, one in others.items()}
+    for name, one in named.items():
+        if one is not None and not isinstance(one, Activations | Absent):
+            as_recorded(one, name)  # says what was expected
+    if task != "confidence":
+        return None, data, train, ood
+    test = as_recorded(data)
+    rows = {
+        name: one
+        if isinstance(one, Absent)
+        else as_recorded(one, f"OOD data {name!r}", test).inputs
+        for name, one in others.items()
+    }
+    fitted = None if train is None else as_recorded(train, "training data", test)
+    known = None if fitted is None else (fitted.inputs, fitted.labels)
+    return {"network": recorded_model(test)}, (test.inputs, test.labels), known, rows
 
 
 def _task(task: Task) -> Callable[..., Comparison]:

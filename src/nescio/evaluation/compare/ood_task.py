@@ -9,6 +9,7 @@ from nescio.core import DataSet, NescioError, Row, unknown
 from nescio.core import progress as bar
 from nescio.core.registry import measures as known_measures
 from nescio.data import OODSource
+from nescio.detectors import Activations, recorded_nets
 from nescio.detectors.observe.network import networks
 from nescio.evaluation.compare.areas import Areas, Bootstrap, mean_areas
 from nescio.evaluation.compare.comparison import MEAN, About, Comparison
@@ -52,7 +53,7 @@ def compare_ood(
     is_ood(positive)
     there, absent = _ood(ood, name, near)
     source, others = _sources(subjects, measures)
-    members = len(networks(source))
+    members = data.members if isinstance(data, Activations) else len(networks(source))
     functions = as_functions(scores, others)
     candidates(detectors, members=members, vectors=False)  # unknown names, before the work
     steps = 2 + len(there) + (train is not None)
@@ -141,6 +142,7 @@ def _scored(found: Observed, detectors: Any, members: int) -> tuple[list[Scored]
     some = next(iter(found.sets.values()))
     first = some.inputs
     vectors = isinstance(first, Tensor) and first.ndim == 2 and first.is_floating_point()
+    vectors = vectors and not recorded_nets(some)  # those columns are no inputs of the network
     scored, left_out = [], {}
     given: dict[str, Any] = {
         "members": members,

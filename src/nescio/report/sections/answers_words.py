@@ -15,5 +15,4 @@ def answers_words(value: StoredAnswers, _: AuditFindings) -> Section:
         note=f"audit.json holds what the first predictor and the guard say about {test.samples:,} "
         f"of {test.total:,} test samples{others}, each known by a hash. With them, nescio diff "
         "compares this audit with another one sample by sample.",
-        late=True,
     )

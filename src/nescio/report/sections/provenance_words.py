@@ -18,9 +18,7 @@ def provenance_words(value: Provenance, _: AuditFindings) -> Section:
     data = [(name, [digest]) for name, digest in value.data.items()]
     versions = ", ".join(f"{name} {version}" for name, version in value.versions.items())
     return Section(
-        title="What was audited",
         tables=[Grid(corner="contents", head=["SHA-256"], rows=[*weights, *data])],
         note=f"Computed with {versions} on {value.machine}, {value.threads} threads. A safety card "
         "(nescio card) holds these digests, and nescio verify computes everything again.",
-        late=True,
     )
