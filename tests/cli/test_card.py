@@ -71,7 +71,7 @@ def test_every_claim_is_found_again(here, nescio):
     assert "Verified: every claim" in done.output
     said = " ".join(done.output.split())
     assert "to the last bit" in said
-    assert "guard the same: made again, tensor for tensor" in said
+    assert "guard right: made again, tensor for tensor" in said
     assert "does not show that the labels are right" in said
 
 

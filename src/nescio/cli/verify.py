@@ -65,17 +65,17 @@ def verify(
         checks += _again(signed.card, places, against)
     click.echo(checks_text(card, checks))
     statuses = {one.status for one in checks}
-    sys.exit(3 if "differs" in statuses else 2 if "not checked" in statuses else 0)
+    sys.exit(3 if "wrong" in statuses else 2 if "not checked" in statuses else 0)
 
 
-def _check(name: str, words: str, status: str = "the same") -> "Check":
+def _check(name: str, words: str, status: str = "right") -> "Check":
     from nescio.evaluation.card import Check
 
     return Check(name=name, status=status, words=words)  # type: ignore[arg-type]
 
 
 def _wrong(checks: "Sequence[Check]") -> bool:
-    return any(one.status == "differs" for one in checks)
+    return any(one.status == "wrong" for one in checks)
 
 
 def _given(files: Sequence[str]) -> dict[str, Path]:
@@ -174,7 +174,7 @@ def _guards(card: "Card", made: Sequence[Path]) -> "list[Check]":
     found = [check_guard(card, path) for path in made if path.exists()]
     if not found:
         return [_check("guard", "it was not made again: no command of it is known", "not checked")]
-    return [next((one for one in found if one.status == "the same"), found[0])]
+    return [next((one for one in found if one.status == "right"), found[0])]
 
 
 def _run(card: "Card", command: Sequence[str], places: Mapping[str, Path], out: Path) -> None:

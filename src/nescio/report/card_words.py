@@ -1,9 +1,10 @@
 """A safety card and its verification in words."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nescio.report.render import printable
+from nescio.report.render import printable, screen_width
 
 if TYPE_CHECKING:
     from nescio.evaluation.card import Check, SignedCard
@@ -51,12 +52,13 @@ def checks_text(path: str, checks: "Sequence[Check]") -> str:
         lines += [f"  {'':<{width}}    {text}" for text in one.details[:SHOWN]]
         if len(one.details) > SHOWN:
             lines.append(f"  {'':<{width}}    and {len(one.details) - SHOWN:,} more")
-    return "\n".join([*map(printable, lines), "", conclusion(checks)])
+    said = textwrap.wrap(conclusion(checks), screen_width())
+    return "\n".join([*map(printable, lines), "", *said])
 
 
 def conclusion(checks: "Sequence[Check]") -> str:
     """One word and what it means."""
-    wrong = [one.name for one in checks if one.status == "differs"]
+    wrong = [one.name for one in checks if one.status == "wrong"]
     open_ = [one.name for one in checks if one.status == "not checked"]
     if wrong:
         return f"NOT verified: {', '.join(wrong)} differ from the card."

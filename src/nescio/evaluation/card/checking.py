@@ -16,10 +16,10 @@ from nescio.guards import about
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One kind of claim: the same, different, or not checked, and why."""
+    """One kind of claim: right, wrong, not checked, or absent from the card; and why."""
 
     name: str
-    status: Literal["the same", "differs", "not checked"]
+    status: Literal["right", "wrong", "not checked", "absent"]
     words: str
     details: tuple[str, ...] = ()
 
@@ -28,27 +28,22 @@ def check_signature(signed: SignedCard, key: str | Path | None) -> Check:
     """Whether the card is signed by the key; a card without a signature is not, if one is given."""
     found = signed.signature
     if found is None:
-        wanted = key is not None
-        words = "the card has none"
-        return Check(
-            name="signature",
-            status="differs" if wanted else "the same",
-            words=f"{words}, but a key was given"
-            if wanted
-            else f"{words}; anyone may have made it",
-        )
+        if key is not None:
+            words = "the card has none, but a key was given"
+            return Check(name="signature", status="wrong", words=words)
+        return Check(name="signature", status="absent", words="anyone may have made this card")
     if found.fingerprint is None and key is None:
         words = "by a shared secret, which checks it: --key FILE"
         return Check(name="signature", status="not checked", words=words)
     if not signed.is_signed_by(key):
-        return Check(name="signature", status="differs", words="it is not one of this key")
+        return Check(name="signature", status="wrong", words="it is not one of this key")
     if key is None:
         words = (
             f"holds for the key {found.fingerprint} that the card names; whose that is, --key FILE "
             "tells"
         )
-        return Check(name="signature", status="the same", words=words)
-    return Check(name="signature", status="the same", words="by the key that was given")
+        return Check(name="signature", status="right", words=words)
+    return Check(name="signature", status="right", words="by the key that was given")
 
 
 def check_files(card: Card, places: Mapping[str, Path]) -> Check:
@@ -60,7 +55,7 @@ def check_files(card: Card, places: Mapping[str, Path]) -> Check:
         if not _same(claimed[name], path)
     ]
     words = f"{len(places) - len(changed)} of {len(places)} have the bytes of the card"
-    status: Any = "differs" if changed else "the same"
+    status: Any = "wrong" if changed else "right"
     return Check(name="files", status=status, words=words, details=tuple(changed))
 
 
@@ -112,16 +107,14 @@ def _software(card: Card, own: Mapping[str, Any]) -> Check:
     words = "the versions and the kind of machine are those of the card"
     if other:
         words = "not those of the card, so that the last digits may differ"
-    return Check(name="software", status="the same", words=words, details=tuple(other))
+    return Check(name="software", status="right", words=words, details=tuple(other))
 
 
 def _said(name: str, claimed: tuple[str, ...], found: tuple[str, ...]) -> Check:
     """Sentences, one by one."""
     wrong = [one for one in claimed if one not in found]
     words = f"{len(claimed) - len(wrong)} of {len(claimed)} found again"
-    return Check(
-        name=name, status="differs" if wrong else "the same", words=words, details=tuple(wrong)
-    )
+    return Check(name=name, status="wrong" if wrong else "right", words=words, details=tuple(wrong))
 
 
 def _digests(name: str, claimed: Mapping[str, Any], found: Mapping[str, Any]) -> Check:
@@ -131,7 +124,7 @@ def _digests(name: str, claimed: Mapping[str, Any], found: Mapping[str, Any]) ->
     wrong = [one for one in claimed if plain(claimed[one]) != found.get(one)]
     words = f"{len(claimed) - len(wrong)} of {len(claimed)} have the digest of the card"
     details = tuple(f"{one}: another digest" for one in wrong)
-    return Check(name=name, status="differs" if wrong else "the same", words=words, details=details)
+    return Check(name=name, status="wrong" if wrong else "right", words=words, details=details)
 
 
 def _numbers(card: Card, said: Mapping[str, Any]) -> Check:
@@ -146,9 +139,7 @@ def _numbers(card: Card, said: Mapping[str, Any]) -> Check:
     details = tuple(
         f"{one.name}: {one.claimed or '-'} claimed, {one.found or '-'} found" for one in wrong
     )
-    return Check(
-        name="numbers", status="differs" if wrong else "the same", words=words, details=details
-    )
+    return Check(name="numbers", status="wrong" if wrong else "right", words=words, details=details)
 
 
 def check_guard(card: Card, made_again: Path) -> Check:
@@ -161,5 +152,5 @@ def check_guard(card: Card, made_again: Path) -> Check:
         wrong.append("its guarantees differ")
     words = "made again, tensor for tensor, with the same guarantees"
     if wrong:
-        return Check(name="guard", status="differs", words="made again", details=tuple(wrong))
-    return Check(name="guard", status="the same", words=words)
+        return Check(name="guard", status="wrong", words="made again", details=tuple(wrong))
+    return Check(name="guard", status="right", words=words)
