@@ -155,3 +155,24 @@ def test_the_largest_in_levels(k, groups, seed):
     assert torch.equal(value.sort(1, descending=True).values, expected)
     assert torch.equal(numbers.gather(1, place), value)
     assert all(len(row.unique()) == k for row in place)
+
+
+@pytest.mark.parametrize("samples", [40, 9000])  # by products, and by bounds
+def test_the_nearest_rows_are_those_of_all_distances(samples):
+    rows = decaying(samples) + 100  # an offset that costs figures in float32
+    queries = torch.cat([rows[:5], decaying(20, seed=1) + 100])
+    far, index = neighbors.nearest_rows(queries, rows, 6)
+    exact = {"compute_mode": "donot_use_mm_for_euclid_dist"}
+    whole = torch.cdist(queries.double(), rows.double(), **exact)
+    expected, order = whole.topk(6, largest=False)
+    assert torch.allclose(far, expected, atol=1e-5)
+    assert (whole.gather(1, index) - expected).abs().max() < 1e-5
+    assert (index[:5, 0] == torch.arange(5)).all()
+    assert (index == order).double().mean() > 0.95  # but for ties of float32
+
+
+def test_nearest_rows_of_nothing_and_of_too_few():
+    rows = torch.randn(3, 2)
+    assert neighbors.nearest_rows(rows[:0], rows, 2)[0].shape == (0, 2)
+    with pytest.raises(ValueError, match="k from 1"):
+        neighbors.nearest_rows(rows, rows, 4)

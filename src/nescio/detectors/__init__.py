@@ -15,6 +15,7 @@ from nescio.detectors.last_layer import react as react
 from nescio.detectors.last_layer import vim as vim
 from nescio.detectors.mahalanobis import mahalanobis as mahalanobis
 from nescio.detectors.mahalanobis import relative_mahalanobis as relative_mahalanobis
+from nescio.detectors.neighbors import nearest_rows as nearest_rows
 from nescio.detectors.odin import odin as odin
 from nescio.detectors.odin import tuned_odin as tuned_odin
 from nescio.detectors.recorded import as_recorded as as_recorded

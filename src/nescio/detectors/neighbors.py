@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from nescio.core import keep_freed, one_thread, workers
+from nescio.core import NescioError, keep_freed, one_thread, workers
 from nescio.detectors.mahalanobis import blocks
 
 ROWS, PIECE = 512, 1 << 12  # queries and rows of the bank at a time, by products: 8 MB, in cache
@@ -134,6 +134,54 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
         return torch.cat(list(pool.map(search, queries.chunk(threads))))
 
 
+@torch.no_grad()
+def nearest_rows(queries: Tensor, rows: Tensor, k: int) -> Found:
+    """Distances `(n, k)`, ascending, in float64, and indices of the k nearest rows; exact.
+
+    Both are taken from the mean of the rows, so that an offset they share costs no figures.
+    """
+    if not 1 <= k <= len(rows) or queries.shape[1:] != rows.shape[1:]:
+        raise NescioError(
+            f"expected k from 1 to the number of rows, and queries as wide as they are, got k={k}, "
+            f"{len(rows)} rows of {tuple(rows.shape[1:])} and queries of {tuple(queries.shape[1:])}"
+        )
+    if not len(queries):
+        return queries.new_empty(0, k, dtype=torch.float64), torch.empty(0, k, dtype=torch.long)
+    total = [part.double().sum(0) for part in rows.split(SAMPLE)]
+    center = torch.stack(total).sum(0) / len(rows)
+    near = torch.cat([(part.double() - center).float() for part in rows.split(SAMPLE)])
+    bank = as_bank(prepared(near, k))
+    if bank.head is not None:
+        _use_sparse()
+    parts = [_ordered((part.double() - center).float(), bank, k) for part in queries.split(FEW)]
+    return torch.cat([far for far, _ in parts]), torch.cat([index for _, index in parts])
+
+
+def _ordered(queries: Tensor, bank: Bank, k: int) -> Found:
+    """Distances and indices of the nearest rows of a block; in float64 where it must be."""
+    count = min(k + EXTRA, len(bank))
+    value, index = _nearest(queries, bank, count)
+    far, index = _sorted_by_distance(queries, bank, index)
+    least = queries.square().sum(1) - 2 * value.amin(1) - 2 * _roundings(queries, bank)
+    unsure = far[:, k - 1].square() > least
+    open_ = unsure.nonzero()[:, 0] if count < len(bank) else index.new_empty(0)
+    far, index = far[:, :k], index[:, :k]
+    if len(open_):
+        found = _in_double(queries[open_], bank, k)
+        far[open_], index[open_] = _sorted_by_distance(queries[open_], bank, found)
+    return far, index
+
+
+def _sorted_by_distance(queries: Tensor, bank: Bank, index: Tensor) -> Found:
+    """Rows `(n, g)` of the bank by their distances, some queries at a time."""
+    parts = []
+    for some, which in zip(queries.split(32), index.split(32), strict=True):
+        apart = bank.rows[which].double() - some.double()[:, None]
+        parts.append(torch.linalg.vector_norm(apart, dim=2))
+    far, order = torch.cat(parts).sort(dim=1, stable=True)
+    return far, index.gather(1, order)
+
+
 @one_thread()  # another would be waited for longer than it helps
 def _by_differences(queries: Tensor, rows: Tensor, k: int) -> Found:
     """Distance and index `(n,)` of the k-th nearest row: nothing cancels, so they are exact."""
@@ -173,12 +221,12 @@ def _kth(queries: Tensor, bank: Bank, k: int) -> Tensor:
         least = length[open_] - 2 * value[open_, -1] - error[open_]  # of all that are not here
         left = open_[~(square[:, k - 1] <= least)] if count < len(bank) else open_[:0]
         if len(left) and bank.rows.dtype != torch.float64:
-            result[left] = _in_double(queries[left], bank, k)
+            result[left] = _in_double(queries[left], bank, k)[:, -1]
     return result
 
 
 def _in_double(queries: Tensor, bank: Bank, k: int) -> Tensor:
-    """The same for queries that float32 leaves open, by products in float64."""
+    """Indices `(n, k)` for queries that float32 leaves open, by products in float64."""
     value, index = None, None
     exact = queries.double()
     for start in range(0, len(bank), PIECE):
@@ -190,7 +238,7 @@ def _in_double(queries: Tensor, bank: Bank, k: int) -> Tensor:
         value, order = own.topk(min(k, own.shape[1]))
         index = where.gather(1, order)
     assert index is not None
-    return index[:, -1]
+    return index
 
 
 def _nearest(queries: Tensor, bank: Bank, count: int) -> Found:

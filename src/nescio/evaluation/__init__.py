@@ -29,6 +29,10 @@ from nescio.evaluation.deformations import deformations as deformations
 from nescio.evaluation.diff import AuditDiff as AuditDiff
 from nescio.evaluation.diff import Change as Change
 from nescio.evaluation.diff import diff as diff
+from nescio.evaluation.duplicates import Duplicate as Duplicate
+from nescio.evaluation.duplicates import Duplicates as Duplicates
+from nescio.evaluation.duplicates import Repeats as Repeats
+from nescio.evaluation.duplicates import find_duplicates as find_duplicates
 from nescio.evaluation.explain import Explained as Explained
 from nescio.evaluation.explain import Explanation as Explanation
 from nescio.evaluation.explain import Support as Support
@@ -44,6 +48,10 @@ from nescio.evaluation.generalization import rademacher as rademacher
 from nescio.evaluation.label_audit import LabelAudit as LabelAudit
 from nescio.evaluation.label_audit import audit_labels as audit_labels
 from nescio.evaluation.label_audit import label_quality as label_quality
+from nescio.evaluation.label_errors import LabelErrors as LabelErrors
+from nescio.evaluation.label_errors import SuspectLabel as SuspectLabel
+from nescio.evaluation.label_errors import find_label_errors as find_label_errors
+from nescio.evaluation.label_errors import label_scores as label_scores
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.evaluation.patch_success import PatchSuccess as PatchSuccess
 from nescio.evaluation.patch_success import patch_success as patch_success
@@ -55,6 +63,14 @@ from nescio.evaluation.regression import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet
 from nescio.evaluation.regression import SpreadRays as SpreadRays
+from nescio.evaluation.slices import Condition as Condition
+from nescio.evaluation.slices import GroupRow as GroupRow
+from nescio.evaluation.slices import GroupTable as GroupTable
+from nescio.evaluation.slices import Slice as Slice
+from nescio.evaluation.slices import Slices as Slices
+from nescio.evaluation.slices import by_group as by_group
+from nescio.evaluation.slices import describe_inputs as describe_inputs
+from nescio.evaluation.slices import find_slices as find_slices
 from nescio.evaluation.smallest_changes import AdversarialExample as AdversarialExample
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
 from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples

@@ -1,9 +1,10 @@
 """Two audits side by side, as one HTML page that needs nothing else."""
 
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from nescio.report.diff_words import diff_grid, diff_notes, headline, said
-from nescio.report.page_parts import environment, style_sheets
+from nescio.report.render import html, printable
 from nescio.version import VERSION
 
 if TYPE_CHECKING:
@@ -14,9 +15,11 @@ MIDDLE, REACH = 100.0, 92.0  # of a bar, in its own units
 
 def diff_page(found: "AuditDiff") -> str:
     """The page as text."""
+    from markupsafe import Markup
+
     worse = bool(found.worse)
-    page = environment().get_template("diff.html")
-    return (
+    page = _environment().from_string(_file("diff.html"))
+    return str(
         page.render(
             found=found,
             title="Worse" if worse else "Not worse",
@@ -26,10 +29,36 @@ def diff_page(found: "AuditDiff") -> str:
             bars=[_bar(one) for one in found.changes],
             notes=diff_notes(found),
             version=VERSION,
-            **style_sheets(),
+            style=Markup(_file("diff.css")),
         )
         + "\n"
     )
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    made = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_harmless,
+    )
+    made.filters["joined"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
+    made.filters["table"] = lambda table: Markup(html(table))
+    return made
+
+
+def _harmless(value: Any) -> Any:
+    """Names from outside without control codes, such as marks that turn the text around."""
+    plain = isinstance(value, str) and not hasattr(value, "__html__")
+    return printable(value, "\n\N{NO-BREAK SPACE}") if plain else value
+
+
+def _file(name: str) -> str:
+    return resources.files("nescio.report").joinpath("page", name).read_text("utf-8").strip()
 
 
 def _bar(change: "Change") -> dict[str, Any]:

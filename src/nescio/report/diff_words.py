@@ -1,7 +1,7 @@
 """What changed between two audits, in words and as a table."""
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nescio.report.render import (
     Cell,
@@ -74,12 +74,12 @@ def _room(found: "AuditDiff") -> str:
 
 def diff_grid(found: "AuditDiff") -> Grid:
     """One row per number."""
-    rows = []
+    rows: list[tuple[str, list[Cell | str]]] = []
     for one in found.changes:
         share = one.name in SHARES
-        how = {"digits": 1, "scale": 100.0} if share else {"digits": 4}
-        before, after = Cell(value=one.before, **how), Cell(value=one.after, **how)  # type: ignore[arg-type]
-        gap = Cell(value=one.difference, low=one.low, high=one.high, sign="+", **how)  # type: ignore[arg-type]
+        how: Any = {"digits": 1, "scale": 100.0} if share else {"digits": 4}
+        before, after = Cell(value=one.before, **how), Cell(value=one.after, **how)
+        gap = Cell(value=one.difference, low=one.low, high=one.high, sign="+", **how)
         p = "under 0.001" if one.adjusted < 0.001 else f"{one.adjusted:.3f}"
         size = f"{one.samples[0]:,}" if one.paired else f"{one.samples[0]:,} and {one.samples[1]:,}"
         kind = "pairs" if one.paired else "separate"

@@ -18,6 +18,7 @@ from nescio.applications.influence import self_influence
 from nescio.core import generator, to_json
 from nescio.detectors.failure.recommended import CrossFit, cross_fit
 from nescio.detectors.trust_score import trust_score
+from nescio.evaluation import label_scores
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Difference
 from nescio_papers.kit import (
@@ -138,16 +139,8 @@ def own_scores(crossed: CrossFit) -> dict[str, Tensor]:
         bank = trust_score(rest, alpha=2 * FLIPPED, normalize=True)
         trust[own] = bank(replace(fold, logits=said)).double().flatten()
         lever[own] = self_influence(crossed.models[k], (crossed.x[own], given[own]))
-    odds = _log_odds(logits, given)
-    both = odds + trust * odds.std() / trust.std()
+    both = label_scores(logits, given, trust)
     return {RECOMMENDED: both, TRUST: trust, INFLUENCE: lever}
-
-
-def _log_odds(logits: Tensor, given: Tensor) -> Tensor:
-    """Of all other classes against the given label: the order of self-confidence, unsaturated."""
-    own = given[:, None]
-    others = logits.scatter(1, own, -torch.inf).logsumexp(1)
-    return others - logits.gather(1, own)[:, 0]
 
 
 def _found(found: Judged, scores: Mapping[str, Tensor]) -> Findings:

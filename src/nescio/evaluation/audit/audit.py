@@ -166,6 +166,8 @@ def audit(
     a network without a head whose targets are not whole predicts means alone. repeats: equal inputs
     are separate samples, as for `nescio.guard`. run: a folder that keeps finished sections: the
     same audit resumes there after it was killed.
+    require: limits such as "ece<0.05" or "abstained[letters]>0.9", a .toml file of them, or
+    several; they count in place of the default limits.
     """
     required = requirements(require)
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}

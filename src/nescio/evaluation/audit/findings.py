@@ -283,7 +283,6 @@ class AuditFindings(ABC):
     budget: str = "standard"
     sections: Mapping[str, Any] = field(default_factory=dict)  # by name, of the registry
     not_run: Mapping[str, str] = field(default_factory=dict)  # section: why it is not there
-    not_applicable: Mapping[str, str] = field(default_factory=dict)  # section: why it is left out
     required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
     command: tuple[str, ...] | None = None
     files: Mapping[str, FileDigest] = field(default_factory=dict)  # that the command names

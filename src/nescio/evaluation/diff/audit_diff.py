@@ -6,13 +6,16 @@ separate, and it is said.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from nescio.core import NescioError, check_level
-from nescio.evaluation.audit.findings import AuditFindings
+from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.stored_answers import StoredAnswers
 from nescio.evaluation.diff.changes import Change, judged, of_ood, of_test
 from nescio.evaluation.diff.sides import Sides, sides_of
+from nescio.evaluation.regression.regression_findings import RegressionFindings
 
+AnyFindings: TypeAlias = Findings | RegressionFindings
 SECTION = "answers"
 
 
@@ -63,7 +66,7 @@ class AuditDiff:
 
 
 def diff(
-    before: AuditFindings, after: AuditFindings, *, level: float = 0.95, names: Sequence[str] = ()
+    before: AnyFindings, after: AnyFindings, *, level: float = 0.95, names: Sequence[str] = ()
 ) -> AuditDiff:
     """What changed from one audit to another, with paired intervals and tests where that can be.
 
@@ -99,7 +102,7 @@ def diff(
     )
 
 
-def _stored(found: AuditFindings, which: str) -> StoredAnswers:
+def _stored(found: AnyFindings, which: str) -> StoredAnswers:
     answers = found.sections.get(SECTION)
     if answers is None:
         why = found.not_run.get(SECTION, "it was made by an older nescio")

@@ -60,5 +60,5 @@ def _common(one: NDArray[np.uint64], two: NDArray[np.uint64]) -> tuple[Any, Any]
         table = np.empty(len(keys), dtype=kinds)
         table["key"], table["nth"] = keys, np.arange(len(keys)) - np.searchsorted(keys, keys)
         named.append(table)
-    _, first, second = np.intersect1d(*named, assume_unique=True, return_indices=True)
+    _, first, second = np.intersect1d(named[0], named[1], assume_unique=True, return_indices=True)
     return first, second
