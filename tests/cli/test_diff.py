@@ -58,9 +58,13 @@ def test_a_worse_network_is_called_worse(here, nescio):
 
 
 def test_the_other_way_round_it_is_better_and_the_same_is_neither(here, nescio):
-    done = nescio("diff", "worse", "good")
+    done = nescio("diff", "worse", "good", "--only", "accuracy", "--only", "NLL")
     assert done.exit_code == 0
-    assert "Better: " in done.output
+    assert done.output.splitlines()[1].startswith("Better: accuracy")
+    assert "coverage" not in done.output
+    done = nescio("diff", "worse", "good", "--only", "acuracy")
+    assert done.exit_code == 1
+    assert "accuracy" in done.output
     done = nescio("diff", "good", "good")
     assert done.exit_code == 0
     assert "No number is shown to have changed" in done.output

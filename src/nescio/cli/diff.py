@@ -12,6 +12,8 @@ from nescio.cli.options import option
 PARAMETERS = [
     opt.argument("before"),
     opt.argument("after"),
+    option("--only", "Compare this number alone, such as accuracy or abstained[letters]. "
+        "Repeatable.", multiple=True, metavar="NAME"),
     option("--html", "Also write one self-contained page.", type=opt.PATH, metavar="FILE"),
     option("--markdown", "Also write the result in Markdown.", type=opt.PATH, metavar="FILE"),
     option("--level", "Of the intervals; 1 less this bounds the chance of a false alarm.",
@@ -21,7 +23,14 @@ PARAMETERS = [
 
 
 @click.command(params=PARAMETERS)
-def diff(before: str, after: str, html: str | None, markdown: str | None, level: float) -> None:
+def diff(
+    before: str,
+    after: str,
+    only: tuple[str, ...],
+    html: str | None,
+    markdown: str | None,
+    level: float,
+) -> None:
     """Say what got worse or better from one audit to another, with tests.
 
     BEFORE and AFTER are two audit.json, or their folders. On samples that are in both, which the
@@ -40,7 +49,7 @@ def diff(before: str, after: str, html: str | None, markdown: str | None, level:
 
     audits = [load(path, kind="audit") for path in (before, after)]
     first, second = (audit.findings for audit in audits)
-    found = compare_audits(first, second, level=level, names=(before, after))
+    found = compare_audits(first, second, only=only, level=level, names=(before, after))
     click.echo(str(found))
     for path, text in ((html, found.html), (markdown, found.markdown)):
         if path is not None:

@@ -84,9 +84,10 @@ def diff_grid(found: "AuditDiff") -> Grid:
         size = f"{one.samples[0]:,}" if one.paired else f"{one.samples[0]:,} and {one.samples[1]:,}"
         kind = "pairs" if one.paired else "separate"
         label = f"{one.label} (%)" if share else one.label
-        rows.append((label, [before, after, gap, p, one.word, f"{size} {kind}"]))
-    head = ["before", "after", f"difference ({found.level:.0%} interval)", "p, corrected"]
-    return Grid(corner="", head=[*head, "verdict", "samples"], rows=rows)
+        rows.append((label, [one.word, before, after, gap, p, f"{size} {kind}"]))
+    gap_head = f"difference ({100 * found.level:g} % interval)"
+    head = ["verdict", "before", "after", gap_head, "p, corrected", "samples"]
+    return Grid(corner="", head=head, rows=rows)
 
 
 def diff_notes(found: "AuditDiff") -> list[str]:
@@ -96,7 +97,7 @@ def diff_notes(found: "AuditDiff") -> list[str]:
     return [
         *found.pairing,
         f"The chance that any number is called worse or better although nothing changed is at most "
-        f"{1 - found.level:.0%} (Holm's correction). {'; '.join(tests)}.",
+        f"{100 * (1 - found.level):.3g} % (Holm's correction). {'; '.join(tests)}.",
         f"Verdict of the audits: {found.verdicts[0]} before, {found.verdicts[1]} after.",
         *([f"Findings with another status: {'; '.join(changed)}."] if changed else []),
         *([f"Not compared: {'; '.join(found.untested)}."] if found.untested else []),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nescio.core import NescioError, check_level
+from nescio.core import NescioError, check_level, unknown
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.stored_answers import StoredAnswers
 from nescio.evaluation.diff.changes import Change, judged, of_ood, of_test
@@ -66,11 +66,16 @@ class AuditDiff:
 
 
 def diff(
-    before: AnyFindings, after: AnyFindings, *, level: float = 0.95, names: Sequence[str] = ()
+    before: AnyFindings,
+    after: AnyFindings,
+    *,
+    only: Sequence[str] = (),
+    level: float = 0.95,
+    names: Sequence[str] = (),
 ) -> AuditDiff:
     """What changed from one audit to another, with paired intervals and tests where that can be.
 
-    level: of the intervals; 1 - level bounds the chance that any number is falsely called worse or
+    only: these numbers alone, such as "accuracy" or "abstained[letters]". level: of the intervals; 1 - level bounds the chance that any number is falsely called worse or
     better (Holm's correction). names: of the two audits, for words.
     """
     from nescio.evaluation.audit.verdict import verdict_of
@@ -84,7 +89,7 @@ def diff(
     test = sides_of(*(one.test for one in stored))
     changes, untested = [*of_test(test, level)], []
     ood, missing = of_ood(stored, test, level)
-    changes += ood
+    changes = _chosen([*changes, *ood], only)
     untested += missing
     verdicts = [verdict_of(one) for one in (before, after)]
     found = [{one.label: one.status for one in verdict.findings} for verdict in verdicts]
@@ -100,6 +105,15 @@ def diff(
         statuses={label: (found[0][label], found[1][label]) for label in both},
         untested=tuple(untested),
     )
+
+
+def _chosen(changes: Sequence[Change], only: Sequence[str]) -> list[Change]:
+    """The numbers that were asked for, by name or with their data set; all without a wish."""
+    known = list(dict.fromkeys(name for one in changes for name in (one.name, one.label)))
+    for name in only:
+        if name not in known:
+            raise NescioError(unknown("number of both audits", name, known))
+    return [one for one in changes if not only or {one.name, one.label} & set(only)]
 
 
 def _stored(found: AnyFindings, which: str) -> StoredAnswers:
