@@ -31,8 +31,8 @@ def card(audit: str, guard: str | None, out: str, key: str | None) -> None:
     A key for signatures: openssl genpkey -algorithm ed25519 -out key.pem; its public part, which
     those who verify need: openssl pkey -in key.pem -pubout -out public.pem
     """
-    from nescio.evaluation.card import make_card  # its help needs none of this
-    from nescio.report.card_words import card_text
+    from nescio.evaluation import make_card  # its help needs none of this
+    from nescio.report import card_text
 
     made = make_card(audit, guard)
     if key is not None:

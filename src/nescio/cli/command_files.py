@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nescio.cli.networks import search_here
-from nescio.evaluation.audit.named_files import FileDigest, digest_of
+from nescio.evaluation import FileDigest, digest_of
 
 WRITES = ("--out", "--junit", "--summary", "--write-tests")  # options of files that are written
 

@@ -14,7 +14,7 @@ from nescio.cli import options as opt
 from nescio.cli.options import note, option
 
 if TYPE_CHECKING:
-    from nescio.evaluation.card import Card, Check
+    from nescio.evaluation import Card, Check
 
 VERBS = ("audit", "guard")  # of commands that a card may hold
 GUARD = "guard.safetensors"
@@ -50,8 +50,8 @@ def verify(
 
     Ends with 0 if all is the same, 2 if something was not checked, 3 if something differs.
     """
-    from nescio.evaluation.card import check_files, check_signature, read_card
-    from nescio.report.card_words import checks_text
+    from nescio.evaluation import check_files, check_signature, read_card
+    from nescio.report import checks_text
 
     signed = read_card(card)
     said = f"unchanged, fingerprint {signed.card.sha256[:16]}..."
@@ -69,7 +69,7 @@ def verify(
 
 
 def _check(name: str, words: str, status: str = "right") -> "Check":
-    from nescio.evaluation.card import Check
+    from nescio.evaluation import Check
 
     return Check(name=name, status=status, words=words)  # type: ignore[arg-type]
 
@@ -96,9 +96,9 @@ def _given(files: Sequence[str]) -> dict[str, Path]:
 def _places(card: "Card", beside: Path, given: Mapping[str, Path]) -> dict[str, Path]:
     """Where each file of a card is: as given, as the card says, or beside the card."""
     from nescio.core import NescioError, unknown
-    from nescio.evaluation.card import documents
+    from nescio.evaluation import card_files
 
-    wanted, places, lost = documents(card), {}, []
+    wanted, places, lost = card_files(card), {}, []
     for name in given:
         if name not in wanted:
             raise NescioError(unknown("file of the card", name, list(wanted)))
@@ -132,7 +132,7 @@ def _candidates(name: str, beside: Path, *, module: bool) -> Iterator[Path]:
 
 def _again(card: "Card", places: Mapping[str, Path], against: str | None) -> "list[Check]":
     """All claims, against audits and guards that are made now, or against a folder."""
-    from nescio.evaluation.card import check_again
+    from nescio.evaluation import check_again
 
     first = str(Path(card.audit.path).parent)
     if against is not None:
@@ -167,7 +167,7 @@ def _runnable(commands: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]
 
 def _guards(card: "Card", made: Sequence[Path]) -> "list[Check]":
     """Whether the guard of a card is one that was made again: by its own command, if it has one."""
-    from nescio.evaluation.card import check_guard
+    from nescio.evaluation import check_guard
 
     if card.guard is None:
         return []

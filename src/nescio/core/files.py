@@ -32,7 +32,6 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "detector": "detectors",
     "guard": "guards",
     "monitor": "monitoring",
-    "audit": "evaluation",
 }
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
 SHOWN = 60  # characters of a setting in a message
@@ -76,7 +75,9 @@ def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
       build the network or the head; `loss=` of steppers; `device=` of detectors.
     """
     file = _file_of(Path(path))
-    saved = _audit_in(file, kind) or read_saved(file, kind)
+    if (audit := _audit_in(file, kind)) is not None:
+        return _read_by(import_module("nescio.evaluation").read_audit, audit, options)
+    saved = read_saved(file, kind)
     kind = str(saved.manifest["kind"])
     if kind not in ROOMS:
         raise WrongKindError(
@@ -84,12 +85,16 @@ def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
             f"of: {', '.join(ROOMS)}"
         )
     import_module(f"nescio.{ROOMS[kind]}")
-    reader = readers[kind]
+    return _read_by(readers[kind], saved, options)
+
+
+def _read_by(reader: Callable[..., Any], saved: Saved, options: Mapping[str, Any]) -> Any:
+    """What a reader makes of a file; options that it does not have are refused."""
     known = list(inspect.signature(reader).parameters)[1:]
     if wrong := sorted(options.keys() - known):
         raise NescioError(
-            f"{saved.path} holds a {kind}, which is read without {', '.join(wrong)}=; its options: "
-            f"{', '.join(known) or 'none'}"
+            f"{saved.path} holds a {saved.manifest['kind']}, which is read without "
+            f"{', '.join(wrong)}=; its options: {', '.join(known) or 'none'}"
         )
     try:
         return reader(saved, **options)

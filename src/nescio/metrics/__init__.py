@@ -34,6 +34,7 @@ from nescio.metrics.paired import delong_covariance as delong_covariance
 from nescio.metrics.paired import delong_interval as delong_interval
 from nescio.metrics.paired import delong_test as delong_test
 from nescio.metrics.paired import holm as holm
+from nescio.metrics.paired import normal_difference as normal_difference
 from nescio.metrics.quantile_calibration import QuantileCalibration as QuantileCalibration
 from nescio.metrics.quantile_calibration import pit as pit
 from nescio.metrics.quantile_calibration import quantile_calibration as quantile_calibration

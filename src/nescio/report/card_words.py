@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nescio.report.render import printable, screen_width
 
 if TYPE_CHECKING:
-    from nescio.evaluation.card import Check, SignedCard
+    from nescio.evaluation import Check, SignedCard
 
 SHOWS = (
     "This shows that the files are those of the card, and that these weights give these numbers on "

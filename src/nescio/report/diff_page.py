@@ -52,7 +52,7 @@ def _environment() -> Any:
 
 
 def _harmless(value: Any) -> Any:
-    """Names from outside without control codes, such as marks that turn the text around."""
+    """Names of others without control codes, such as marks that turn the text around."""
     plain = isinstance(value, str) and not hasattr(value, "__html__")
     return printable(value, "\n\N{NO-BREAK SPACE}") if plain else value
 

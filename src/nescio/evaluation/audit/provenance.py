@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio.core import Bundle
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.guards.file_parts import weights_digest
+from nescio.guards import weights_digest
 from nescio.models import innermost, networks
 from nescio.version import VERSION
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from nescio.core import NescioError, hash_inputs, quiet
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.metrics.regression import means_and_targets, said_and_targets
 
 MOST, OOD_MOST = 10_000, 1_000  # samples of the test data, and of an OOD set
 TEST = "test data"
@@ -122,12 +121,12 @@ def _log_odds(seen: Any) -> Tensor:
 
 def _of_numbers(material: Material) -> dict[str, Tensor]:
     """Squared errors, summed over targets, and -log density, where there is one."""
-    answer: Any = material.prediction
-    means, y = means_and_targets(answer, material.y)
-    found = {"squared_error": (means - y).square().sum(1).double().cpu()}
+    assert material.prediction is not None
+    said: Any = material.prediction.to("cpu", torch.float64)
+    y = material.y.cpu().double().reshape(said.mixture_mean.shape)
+    found = {"squared_error": (said.mixture_mean - y).square().sum(1)}
     with suppress(NescioError):  # members without a spread have no density
-        said, targets = said_and_targets(answer, material.y)
-        found["nll"] = -said.log_prob(targets).double().cpu()
+        found["nll"] = -said.log_prob(y)
     if material.decisions is not None:
         rows = material.held.rows.cpu()
         missed = torch.zeros(len(y), dtype=torch.bool)

@@ -5,8 +5,8 @@ from nescio.evaluation.card.card import SignedCard as SignedCard
 from nescio.evaluation.card.card import make_card as make_card
 from nescio.evaluation.card.card import read_card as read_card
 from nescio.evaluation.card.checking import Check as Check
+from nescio.evaluation.card.checking import card_files as card_files
 from nescio.evaluation.card.checking import check_again as check_again
 from nescio.evaluation.card.checking import check_files as check_files
 from nescio.evaluation.card.checking import check_guard as check_guard
 from nescio.evaluation.card.checking import check_signature as check_signature
-from nescio.evaluation.card.checking import documents as documents

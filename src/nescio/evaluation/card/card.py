@@ -22,8 +22,8 @@ from nescio.core import (
 )
 from nescio.evaluation.audit.named_files import FileDigest, digest_of
 from nescio.evaluation.audit.provenance import Provenance
-from nescio.evaluation.card.certificates import certificates
 from nescio.evaluation.card.claims import Whole, canonical, canonical_digest, printed, whole
+from nescio.evaluation.card.proved import certificates
 from nescio.evaluation.card.signature import Signature, is_valid, sign
 from nescio.guards import about
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from nescio.core import NescioError, load
 from nescio.evaluation.audit.named_files import FileDigest, digest_of
 from nescio.evaluation.card.card import Card, SignedCard
-from nescio.evaluation.card.certificates import certificates
 from nescio.evaluation.card.claims import printed, unequal, whole
+from nescio.evaluation.card.proved import certificates
 from nescio.guards import about
 
 
@@ -48,7 +48,7 @@ def check_signature(signed: SignedCard, key: str | Path | None) -> Check:
 
 def check_files(card: Card, places: Mapping[str, Path]) -> Check:
     """Whether files have the digests of the card; places: where each of them is now."""
-    claimed = documents(card)
+    claimed = card_files(card)
     changed = [
         f"{name}: {_difference(claimed[name], path)}"
         for name, path in places.items()
@@ -59,7 +59,7 @@ def check_files(card: Card, places: Mapping[str, Path]) -> Check:
     return Check(name="files", status=status, words=words, details=tuple(changed))
 
 
-def documents(card: Card) -> dict[str, FileDigest]:
+def card_files(card: Card) -> dict[str, FileDigest]:
     """All files of a card by name: those of the commands, audit.json and the guard."""
     own = [card.audit, *([] if card.guard is None else [card.guard])]
     return {**card.files, **{one.path: one.digest for one in own}}
@@ -99,7 +99,7 @@ def check_again(card: Card, folder: Path, out: str) -> list[Check]:
 
 
 def _software(card: Card, own: Mapping[str, Any]) -> Check:
-    """On what it ran: another version or machine may round otherwise, and is no claim."""
+    """On what it ran: another version or machine may round otherwise; the card does not claim it."""
     here = {**own.get("versions", {}), "machine": own.get("machine")}
     there = {**card.versions, "machine": card.machine}
     other = [f"{name}: {there[name]} on the card, {here.get(name)} here"

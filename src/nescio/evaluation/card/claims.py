@@ -1,4 +1,4 @@
-"""The numbers of an audit one by one, by where they stand in `audit.json`, and how two compare."""
+"""The numbers of an audit one by one, by their paths in `audit.json`, and how two compare."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ def unequal(claimed: Mapping[str, str], found: Mapping[str, str]) -> tuple[Unequ
 def _walk(
     value: Any, path: tuple[str, ...], long: bool
 ) -> Iterator[tuple[tuple[str, ...], Leaf, bool]]:
-    """Leaves by path, and whether they stand in a long list."""
+    """Leaves by path, and whether these are of a long list."""
     if path in FREE or (path and path[-1] in FREE_ENDS):
         return
     if isinstance(value, Mapping):

@@ -48,7 +48,7 @@ def sign(content: bytes, key: Path) -> Signature:
 def is_valid(content: bytes, signature: Signature, key: Path | None = None) -> bool:
     """Whether a signature is one of these bytes, by the given key or by the one that it names.
 
-    key: a public or private key, or the secret. Without it, the signature is held against its own
+    key: a public or private key, or the secret. Without it, the signature is checked with its own
     public key: anyone could have made that pair.
     """
     if signature.algorithm == "hmac-sha256":

@@ -48,19 +48,19 @@ class AuditDiff:
         return 3 if self.worse else 0
 
     def __str__(self) -> str:
-        from nescio.report.diff_words import diff_text
+        from nescio.report import diff_text
 
         return diff_text(self)
 
     def markdown(self) -> str:
         """The verdict and the table in Markdown."""
-        from nescio.report.diff_words import diff_markdown
+        from nescio.report import diff_markdown
 
         return diff_markdown(self)
 
     def html(self) -> str:
         """One self-contained page."""
-        from nescio.report.diff_page import diff_page
+        from nescio.report import diff_page
 
         return diff_page(self)
 
@@ -75,8 +75,9 @@ def diff(
 ) -> AuditDiff:
     """What changed from one audit to another, with paired intervals and tests where that can be.
 
-    only: these numbers alone, such as "accuracy" or "abstained[letters]". level: of the intervals; 1 - level bounds the chance that any number is falsely called worse or
-    better (Holm's correction). names: of the two audits, for words.
+    only: these numbers alone, such as "accuracy" or "abstained[letters]". level: of the intervals;
+    1 - level bounds the chance that any number is falsely called worse or better (Holm's
+    correction). names: of the two audits, for words.
     """
     from nescio.evaluation.audit.verdict import verdict_of
 

@@ -12,7 +12,6 @@ from nescio import metrics
 from nescio.evaluation.audit.stored_answers import StoredAnswers
 from nescio.evaluation.diff.sides import Columns, Sides, sides_of
 from nescio.metrics import Difference
-from nescio.metrics.paired import delong_covariance, normal_difference
 
 Word: TypeAlias = Literal["worse", "better", "no difference shown"]
 ERRORS = 10  # of each network, below which their order is chance
@@ -179,12 +178,12 @@ def _auroc(name: str, test: Sides, ood: Sides, level: float) -> Change:
     ]
     paired = test.paired and ood.paired
     if paired:
-        areas, covariance = delong_covariance(pairs)
+        areas, covariance = metrics.delong_covariance(pairs)
     else:
-        alone = [delong_covariance([pair]) for pair in pairs]
+        alone = [metrics.delong_covariance([pair]) for pair in pairs]
         areas = np.array([area[0] for area, _ in alone])
         covariance = np.diag([spread[0, 0] for _, spread in alone])
-    found = normal_difference(areas, covariance, 0, 1, level)
+    found = metrics.normal_difference(areas, covariance, 0, 1, level)
     values = [areas[1:], areas[:1]]
     sides = replace(ood, paired=paired)
     words = "DeLong's paired test" if paired else "DeLong's test, separate samples"

@@ -1,7 +1,6 @@
 """Which answers to single samples an audit stores, for `nescio diff`."""
 
-from nescio.evaluation.audit.findings import AuditFindings
-from nescio.evaluation.audit.stored_answers import StoredAnswers
+from nescio.evaluation import AuditFindings, StoredAnswers
 from nescio.report.audit_section import Section
 from nescio.report.sections.section_words import words_of
 

@@ -1,7 +1,6 @@
 """What was audited: digests of weights and data, and on what it ran."""
 
-from nescio.evaluation.audit.findings import AuditFindings
-from nescio.evaluation.audit.provenance import Provenance
+from nescio.evaluation import AuditFindings, Provenance
 from nescio.report.audit_section import Section
 from nescio.report.render import Grid
 from nescio.report.sections.section_words import words_of

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nescio.core import NewerError, Saved, from_json, readers
+from nescio.core import NewerError, Saved, from_json
 from nescio.evaluation.audit.audit import Audit
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.sections import read_sections
@@ -11,9 +11,8 @@ from nescio.evaluation.regression.regression_findings import RegressionFindings
 VERSION_READ = 1  # of the format, the newest that is read
 
 
-@readers.named("audit")
 def read_audit(saved: Saved) -> Audit:
-    """The findings; the guard is in a file of its own."""
+    """The findings; the guard is in another file."""
     said, where = saved.manifest, str(saved.path)
     if int(said["format_version"]) > VERSION_READ:
         raise NewerError(
