@@ -81,6 +81,12 @@ class Audit:
         """Whether there is a guard, in a file, but not here."""
         return self.findings.guard is not None and self.findings.guard.file is not None
 
+    def model_card(self, *, level: int = 2) -> str:
+        """A section for a model card, in Markdown; level: of its heading."""
+        from nescio.report import model_card
+
+        return model_card(self.findings, level=level)
+
     def bound_for(
         self, folder: str | Path, *, net: str | None = None, columns: Sequence[str] | None = None
     ) -> "Audit":

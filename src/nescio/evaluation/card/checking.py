@@ -99,7 +99,7 @@ def check_again(card: Card, folder: Path, out: str) -> list[Check]:
 
 
 def _software(card: Card, own: Mapping[str, Any]) -> Check:
-    """On what it ran: another version or machine may round otherwise; the card does not claim it."""
+    """On what it ran, which is not a claim: another version or machine may round otherwise."""
     here = {**own.get("versions", {}), "machine": own.get("machine")}
     there = {**card.versions, "machine": card.machine}
     other = [f"{name}: {there[name]} on the card, {here.get(name)} here"
