@@ -15,7 +15,7 @@ from nescio.report.render import (
 )
 
 if TYPE_CHECKING:
-    from nescio.evaluation.diff import AuditDiff, Change
+    from nescio.evaluation import AuditDiff, Change
 
 SHARES = ("accuracy", "coverage", "wrong answers", "missed answers", "abstained")
 MEANINGS = {
