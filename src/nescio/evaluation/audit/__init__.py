@@ -1,6 +1,7 @@
 """What an audit finds on held-out data and off it: calibration, errors, the guard, shifts."""
 
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.guard_section import Guarded as Guarded
 from nescio.evaluation.audit.guard_section import guarded as guarded
 from nescio.evaluation.audit.held_out import Held as Held
@@ -11,4 +12,5 @@ from nescio.evaluation.audit.influence_section import errors_explained as errors
 from nescio.evaluation.audit.ood_section import shifted as shifted
 from nescio.evaluation.audit.sections import Material as Material
 from nescio.evaluation.audit.sections import section as section
+from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
 from nescio.evaluation.audit.stability_section import how_stable as how_stable
