@@ -82,14 +82,14 @@ class Teaching(click.Group):
         try:
             return super().make_context(*args, **options)
         except click.UsageError as error:
-            error.exit_code = 1
+            error.exit_code = 1  # type: ignore[misc]
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            error.exit_code = 1
+            error.exit_code = 1  # type: ignore[misc]
             raise
         except ValueError as error:  # those of nescio are
             from nescio.core import NescioError
