@@ -4,6 +4,7 @@ from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
 from nescio.report.audit_text import verdict_text as verdict_text
 from nescio.report.guard_words import guard_usage as guard_usage
+from nescio.report.model_card import model_card as model_card
 from nescio.report.verdict_files import junit_xml as junit_xml
 from nescio.report.verdict_files import summary_markdown as summary_markdown
 from nescio.report.verdict_words import default_limit as default_limit

@@ -77,6 +77,12 @@ class Audit:
         forget(folder)
         return folder / "audit.html"
 
+    def model_card(self, *, level: int = 2) -> str:
+        """A section for a model card, in Markdown; level: of its heading."""
+        from nescio.report import model_card
+
+        return model_card(self.findings, level=level)
+
     def bound_for(
         self, folder: str | Path, *, net: str | None = None, columns: Sequence[str] | None = None
     ) -> "Audit":
