@@ -12,6 +12,7 @@ from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
 from nescio.cli.audit_verdict import FULL, REQUIRE, SCHEMA, finish, finish_labels
+from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
     data_to_test,
@@ -158,6 +159,7 @@ def audit(
     make_folder(Path(out))  # before the work, not after it
     opt.resumable()
     options["require"] = requirements(options["require"])
+    digests = command_files(opt.command_line())
     options = {name: value for name, value in options.items() if value is not None}
     if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
         files.only_arrays(network)
@@ -189,7 +191,7 @@ def audit(
             output=output_named(output),
             **options,
         )
-    finish(findings.with_command(opt.command_line()), out, full=full)
+    finish(findings.with_command(opt.command_line(), digests), out, full=full)
 
 
 def _audit_arrays(
