@@ -198,8 +198,10 @@ def _audit_arrays(
     arrays: dict[str, Any], class_names: Sequence[str], out: str, options: dict[str, Any]
 ) -> Audit:
     """The audit of a network that runs elsewhere, from arrays of what it gave."""
+    groups = groups_named(options.pop("group", ()), None)
     own = files.without_network(options)
     names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
+    names["groups"] = groups
     test = arrays.pop("test")
     return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 

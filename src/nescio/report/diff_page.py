@@ -4,7 +4,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from nescio.report.diff_words import diff_grid, diff_notes, headline, said
-from nescio.report.render import html, printable
+from nescio.report.html_table import html
+from nescio.report.render import printable
 from nescio.version import VERSION
 
 if TYPE_CHECKING:
