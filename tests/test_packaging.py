@@ -17,7 +17,7 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ("lightning", "transformers", "onnx")  # tested as pinned
+PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"mlflow-skinny", "pandas"}
@@ -28,6 +28,7 @@ OFFERED = {
     "jax",
     "lightning",
 }  # read where a user has them; nothing needs them
+OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:
