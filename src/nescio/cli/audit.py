@@ -192,6 +192,7 @@ def _audit_arrays(
     """The audit of a network that runs elsewhere, from arrays of what it gave."""
     own = files.without_network(options)
     names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
+    names["groups"] = groups_named(own.pop("group", ()), None)
     test = arrays.pop("test")
     return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 
