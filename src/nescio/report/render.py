@@ -117,8 +117,8 @@ class Page:
 
     def html(self) -> str:
         """Tables for a notebook."""
-        parts = [f"<h4>{_html.escape(t.title)}</h4>" * bool(t.title) + html(t) for t in self.tables]
-        return "\n".join([*parts, *(f"<p>{_html.escape(note)}</p>" for note in self._noted("* "))])
+        parts = [f"<h4>{_escaped(t.title)}</h4>" * bool(t.title) + html(t) for t in self.tables]
+        return "\n".join([*parts, *(f"<p>{_escaped(note)}</p>" for note in self._noted("* "))])
 
     def _noted(self, mark: str) -> list[str]:
         return [note.replace("{mark}", mark) for note in self.notes]
@@ -391,7 +391,7 @@ def _html_cell(cell: Cell | str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _html.escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    return _html.escape(printable(text, "\n")).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def in_markdown(text: str) -> str:
