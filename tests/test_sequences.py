@@ -95,7 +95,7 @@ def test_a_guard_answers_and_is_saved(model, kind, tmp_path):
 def test_an_audit_reads_them(model, kind, tmp_path):
     audit = nescio.audit(model, data(kind, 120, 4), train=data(kind, 300, 0), repeats=True, **FEW)
     assert audit.results.value(subject="network", data="test", metric="accuracy") > 0.8
-    assert ("noise" in audit.findings.not_applicable) == (kind == "tokens")
+    assert ("noise" in audit.findings.not_run) == (kind == "tokens")
     audit.save(tmp_path)
 
 

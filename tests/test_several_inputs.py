@@ -277,10 +277,10 @@ def test_an_audit_reads_tokens_and_says_what_does_not_apply(transformer, tokens,
     assert row == pytest.approx(truth.item())
     assert list(audit.findings.predictors["network"].ood) == ["one token"]
     assert audit.findings.features == {"input_ids": (8,), "attention_mask": (8,)}
-    assert "far field" in audit.findings.not_applicable
-    assert "Does not apply" in str(audit)
+    assert "far field" in audit.findings.not_run
+    assert "Not run" in str(audit)
     page = audit.save(tmp_path).read_text()
-    assert "Does not apply" in page
+    assert "Not run" in page
     assert "tokens or several tensors" in page
     if audit.guard is not None:
         loaded = nescio.load(tmp_path / "guard.safetensors", net=transformer)
@@ -290,7 +290,7 @@ def test_an_audit_reads_tokens_and_says_what_does_not_apply(transformer, tokens,
 def test_an_audit_reads_integer_tokens_of_one_tensor(transformer, tokens):
     test = tokens(400, 1)
     audit = nescio.audit(transformer, (test["input_ids"], test["labels"]), progress=False)
-    assert audit.findings.not_applicable
+    assert audit.findings.not_run
     assert audit.findings.features == (8,)
 
 

@@ -190,9 +190,9 @@ def test_audit_reads_tables(
 
 def test_how_stable(folder: Path, nescio: Callable[..., Result], own: Callable[..., str]) -> None:
     words = ["audit", own(folder), "--weights", "w.safetensors", "--data", "test.npz", "--out", "a"]
-    result = nescio(*words, "--stability", "--rays", "0", "--attack-steps", "0")
+    result = nescio(*words, "--also", "stability", "--rays", "0", "--attack-steps", "0")
     assert result.exit_code == 0, result.output
     assert "How stable the answers are" in result.output
-    found = json.loads((folder / "a" / "audit.json").read_text())["stability"]
+    found = json.loads((folder / "a" / "audit.json").read_text())["sections"]["stability"]
     assert len(found["changes"]["size"]) == len(found["changes"]["sample"]) > 0
     assert "Lipschitz constant" in (folder / "a" / "audit.html").read_text()

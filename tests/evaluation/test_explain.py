@@ -104,21 +104,21 @@ def test_the_audit_says_what_its_worst_errors_rest_on(model, tmp_path):
     x, y = X[40:].float(), Y[40:]
     net = model.member(0).float()
     quick = {"rays": 0, "attack_steps": 0}
-    found = nescio.audit(net, (x, y), train=(Z.float(), T), influence=True, **quick)
+    found = nescio.audit(net, (x, y), train=(Z.float(), T), also=["influence"], **quick)
     direct = explain(net, (Z.float(), T), (x, y), errors=5, count=3)
-    assert [one.sample for one in found.findings.influence.samples] == [
+    assert [one.sample for one in found.findings.sections["influence"].samples] == [
         one.sample for one in direct.samples
     ]
     page = found.save(tmp_path).read_text()
-    first = found.findings.influence.samples[0]
+    first = found.findings.sections["influence"].samples[0]
     for text in (page, " ".join(str(found).split())):
         assert "What the most confident errors rest on" in text
         assert f"test sample {first.sample}, label {first.label}" in text
         assert "harmful training samples" in text
-    stored = found.to_json()["influence"]["samples"][0]
+    stored = found.to_json()["sections"]["influence"]["samples"][0]
     assert stored["harmful"][0]["sample"] == first.harmful[0].sample
-    with pytest.raises(NescioError, match=r"give train=\(x, y\)"):
-        nescio.audit(net, (x, y), influence=True)
+    bare = nescio.audit(net, (x, y), also=["influence"], **quick)
+    assert "give train=(x, y)" in bare.findings.not_run["influence"]
     ensemble = nescio.models.ensemble([net, net])
-    skipped = nescio.audit(ensemble, (x, y), train=(Z.float(), T), influence=True, **quick)
-    assert skipped.findings.influence.skipped.startswith("Not computed:")
+    skipped = nescio.audit(ensemble, (x, y), train=(Z.float(), T), also=["influence"], **quick)
+    assert "member" in skipped.findings.not_run["influence"]

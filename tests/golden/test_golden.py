@@ -65,7 +65,10 @@ VOLATILE = {
     "file",
     "digest",
     "contents",
-    "not_applicable",  # a section that there was not
+    "not_applicable",  # a section that there was not, as it was called
+    "not_run",
+    "sections",  # of the registry
+    "budget",
     "format",  # of the file, and its old name
     "guard_format",
 }

@@ -74,14 +74,14 @@ def test_the_audit_says_how_stable(situation, tmp_path):
     net, x, y = situation
     options = {"rays": 0, "attack_steps": 0, "progress": False}
     plain = nescio.audit(net, (x, y), **options)
-    found = nescio.audit(net, (x, y), stability=True, **options)
-    assert plain.findings.stability is None
-    assert "stable" not in str(plain)
+    found = nescio.audit(net, (x, y), also=["stability"], **options)
+    assert "stability" not in plain.findings.sections
+    assert "How stable" not in str(plain)
     text = " ".join(str(found).split())
     assert "How stable the answers are" in text
     assert "is enough to flip half of its correct answers" in text
     assert "smallest change: 50 of 50 correct answers were flipped" in text
-    assert found.to_json()["stability"]["changes"]["norm"] == "linf"
+    assert found.to_json()["sections"]["stability"]["changes"]["norm"] == "linf"
     page = audit_page(found.findings)
     assert "hanges that make correct answers" in page
     assert 'href="data:image/png;base64,' in page
@@ -92,9 +92,9 @@ def test_the_audit_says_how_stable(situation, tmp_path):
 def test_stability_of_what_has_none():
     torch.manual_seed(0)
     x, t = torch.rand(40, 2), torch.rand(40, 1)
-    with pytest.raises(NescioError, match="answers that flip"):
-        nescio.audit(nn.Linear(2, 1), (x, t), stability=True)
+    numbers = nescio.audit(nn.Linear(2, 1), (x, t), also=["stability"], progress=False)
+    assert "stability" not in numbers.findings.sections
     tokens = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 2))
     z = torch.randint(0, 5, (60, 3), generator=torch.Generator().manual_seed(0))
-    found = nescio.audit(tokens, (z, tokens(z).argmax(1)), stability=True, progress=False)
-    assert "the inputs are tokens" in found.findings.stability.skipped["stability"]
+    found = nescio.audit(tokens, (z, tokens(z).argmax(1)), also=["stability"], progress=False)
+    assert "the inputs are tokens" in found.findings.not_run["stability"]

@@ -27,9 +27,8 @@ from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data.readers.stream import listed
-from nescio.evaluation import Audit, audit_labels
+from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack
 from nescio.evaluation import audit as run_audit
-from nescio.evaluation.audit.audit import STEPS, check_attack
 from nescio.models import (
     has_labels,
     innermost,
@@ -73,13 +72,14 @@ PARAMETERS = [
         "[default: 0.3 for images, 0.05 for vectors]", type=float),
     option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
         "out.  [default: 200, fewer for a large network]", type=opt.COUNT),
-    option("--thorough", "Read all samples in every part of the audit, where for a large network "
-        "some are drawn.", is_flag=True),
+    option("--budget", "quick reads few samples; thorough reads all samples in every part, where "
+        "for a large network some are drawn, and makes all sections.", default="standard",
+        type=click.Choice(["quick", "standard", "thorough"])),
+    option("--skip", "A section to leave out, such as far-field, of `nescio list audit_sections`. "
+        "Repeatable.", multiple=True, metavar="SECTION"),
+    option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
+        metavar="SECTION"),
     opt.REPEATS,
-    option("--influence", "Also say which samples of --train the most confident errors rest on.",
-        is_flag=True),
-    option("--stability", "Also say how small a change of an input flips correct answers, with "
-        "examples, and how far the answers follow deformations.", is_flag=True),
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
@@ -135,8 +135,8 @@ def audit(
     options = {name: value for name, value in options.items() if value is not None}
     if network is None:
         demo = (
-            *("recipe", "epochs", "attack_steps", "attack_radius", "rays", "thorough"),
-            *("stability", "seed"),
+            *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
+            *("budget", "skip", "also", "seed"),
         )
         opt.without_network(*demo)
         chosen = {name: options[name] for name in demo if name in options}
@@ -167,11 +167,11 @@ def audit(
 
 def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:
     """A section for each label; data are .npz files with y (samples, labels)."""
-    others = [options.pop(name, None) for name in ("recipe", "passes", "epochs", "influence")]
+    others = [options.pop(name, None) for name in ("recipe", "passes", "epochs")]
     if data_name is None or any(others):
         raise NescioError(
             "several labels are audited on --data test.npz, with y (samples, labels) of 0 and 1, "
-            "and without --recipe, --passes, --epochs and --influence"
+            "and without --recipe, --passes and --epochs"
         )
     test = labeled(data_name)
     shape = tuple(test[0].shape[1:])
@@ -210,7 +210,7 @@ def audit_files(
     """
     if data_name is None:
         raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    check_attack(options.get("attack_steps", STEPS), options.get("attack_radius"))
+    check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
     columns = input_columns(data_name, target, net)
@@ -244,6 +244,7 @@ def audit_files(
         )
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
+    data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
     findings = run_audit(predictors, test, **data, seed=seed, **options)
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))

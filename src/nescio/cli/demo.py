@@ -12,8 +12,7 @@ from nescio.calibration import temperature
 from nescio.cli.train import remedies_named, train_remedy
 from nescio.core import NescioError
 from nescio.data.ood import overlaid, patches, permuted, uniform
-from nescio.evaluation import Audit, Comparison, audit, compare
-from nescio.evaluation.audit.audit import STEPS, check_attack
+from nescio.evaluation import ATTACK_STEPS, Audit, Comparison, audit, check_attack, compare
 from nescio.models import Predictor, mc_dropout, plain
 from nescio.training import train
 
@@ -34,7 +33,9 @@ def audit_digits(
 
     recipe: recipes to train as well, such as "acet", in folders within `run`.
     """
-    check_attack(audit_options.get("attack_steps", STEPS), audit_options.get("attack_radius"))
+    check_attack(
+        audit_options.get("attack_steps", ATTACK_STEPS), audit_options.get("attack_radius")
+    )
     remedies = remedies_named(recipe, taken=["deep ensemble"])
     digits = data.digits(seed=seed)
     options: dict[str, Any] = {"epochs": epochs, "batch_size": 50, "learning_rate": 2e-3}
@@ -56,6 +57,7 @@ def audit_digits(
         train=digits.train,
         validation=digits.validation,
         **audit_options,
+        run=run,
         seed=seed,
         progress=progress,
     )

@@ -64,7 +64,7 @@ def stability(
     from nescio.core import NescioError, make_folder, to_json, write_json
     from nescio.evaluation import stability as stability_of
     from nescio.report.render import Page
-    from nescio.report.stability_words import stability_tables
+    from nescio.report.sections.stability_words import stability_tables
 
     if data_name is None:
         raise NescioError("say on what: --data test.npz (arrays x and y), or a data set")

@@ -176,4 +176,5 @@ optimizers = Registry("optimizer", "training.optimizers")  # what checks and ret
 recipes = Registry("recipe", "training.recipes")
 acquisitions = Registry("acquisition", "applications.active_learning")
 agents = Registry("agent", "applications.exploration")
+audit_sections = Registry("audit section", "evaluation.audit")
 experiments = Registry("experiment")

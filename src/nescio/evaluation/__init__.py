@@ -1,5 +1,6 @@
 """How good is it: audits, comparisons, curves under shift."""
 
+from nescio.evaluation.audit.audit import ATTACK_STEPS as ATTACK_STEPS
 from nescio.evaluation.audit.audit import Audit as Audit
 from nescio.evaluation.audit.audit import audit as audit
 from nescio.evaluation.audit.audit_limits import Finding as Finding
@@ -8,7 +9,10 @@ from nescio.evaluation.audit.audit_limits import Measured as Measured
 from nescio.evaluation.audit.audit_limits import Status as Status
 from nescio.evaluation.audit.audit_limits import Unit as Unit
 from nescio.evaluation.audit.audit_limits import limits as limits
+from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.ood_section import check_attack as check_attack
+from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.verdict import Verdict as Verdict
 from nescio.evaluation.audit.verdict import verdict_of as verdict_of
 from nescio.evaluation.compare import Absent as Absent
@@ -51,6 +55,14 @@ from nescio.evaluation.regression import RegressionQuality as RegressionQuality
 from nescio.evaluation.regression import RegressorFindings as RegressorFindings
 from nescio.evaluation.regression import SpreadOnSet as SpreadOnSet
 from nescio.evaluation.regression import SpreadRays as SpreadRays
+from nescio.evaluation.slices import Condition as Condition
+from nescio.evaluation.slices import GroupRow as GroupRow
+from nescio.evaluation.slices import GroupTable as GroupTable
+from nescio.evaluation.slices import Slice as Slice
+from nescio.evaluation.slices import Slices as Slices
+from nescio.evaluation.slices import by_group as by_group
+from nescio.evaluation.slices import describe_inputs as describe_inputs
+from nescio.evaluation.slices import find_slices as find_slices
 from nescio.evaluation.smallest_changes import AdversarialExample as AdversarialExample
 from nescio.evaluation.smallest_changes import SmallestChanges as SmallestChanges
 from nescio.evaluation.smallest_changes import adversarial_examples as adversarial_examples

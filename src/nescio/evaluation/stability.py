@@ -75,7 +75,7 @@ class Stability:
 
     def words(self) -> str:
         """The findings in sentences."""
-        from nescio.report.stability_words import stability_sentences
+        from nescio.report.sections.stability_words import stability_sentences
 
         return "\n".join(stability_sentences(self))
 

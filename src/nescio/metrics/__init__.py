@@ -19,6 +19,9 @@ from nescio.metrics.classification import accuracy as accuracy
 from nescio.metrics.classification import brier as brier
 from nescio.metrics.classification import mean_max_confidence as mean_max_confidence
 from nescio.metrics.classification import nll as nll
+from nescio.metrics.exact_tests import excess_test as excess_test
+from nescio.metrics.exact_tests import overconfidence_test as overconfidence_test
+from nescio.metrics.exact_tests import poisson_binomial as poisson_binomial
 from nescio.metrics.iou import IoU as IoU
 from nescio.metrics.iou import iou as iou
 from nescio.metrics.iou import mean_iou as mean_iou

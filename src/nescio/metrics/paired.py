@@ -35,15 +35,22 @@ from nescio.metrics.resampling import (
 Correction: TypeAlias = Literal["holm", "bh"]
 
 
-def holm(p: Numbers) -> Floats:
+def holm(p: Numbers, weights: Numbers | None = None) -> Floats:
     """P-values corrected for their number (Holm, 1979): it bounds the chance of any false alarm.
+
+    weights: above 0, chosen without looking at `p`; a larger one makes its test easier to pass and
+    the others harder. By default all are equal.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
     values = _p_values(p)
-    order = np.argsort(values, kind="stable")
-    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    share = np.ones(len(values)) if weights is None else numbers("weights", weights, axes=1)
+    if len(share) != len(values) or not np.all((share > 0) & np.isfinite(share)):
+        raise NescioError(f"expected {len(values)} weights above 0, one for each p-value")
+    order = np.argsort(values / share, kind="stable")
+    left = share[order][::-1].cumsum()[::-1]
+    raised = np.maximum.accumulate(values[order] * (left / share[order]))
     corrected = np.empty_like(values)
     corrected[order] = np.minimum(raised, 1.0)
     return corrected

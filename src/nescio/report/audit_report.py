@@ -69,7 +69,8 @@ def _plots(found: Findings) -> list[str]:
         "reliability_diagrams": True,
         "risk_coverage": any(curves),
         "under_shift": found.shift is not None,
-        "adversarial_examples": found.stability is not None and found.stability.drawable,
+        "adversarial_examples": "stability" in found.sections
+        and found.sections["stability"].drawable,
     }
     return [name for name, draw in wanted.items() if draw]
 

@@ -41,7 +41,7 @@ class Section:
     name: as in the registry of sections, and of its place on the page.
     """
 
-    title: str
+    title: str = ""
     name: str = ""
     note: str = ""
     tables: Sequence[Grid] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nescio.evaluation import RegressionFindings, RegressionGuardFindings, remark
+from nescio.evaluation import RegressionFindings, RegressionGuardFindings
 from nescio.evaluation.audit.findings import (
     AuditFindings,
     CalibrationFindings,
@@ -16,7 +16,7 @@ from nescio.metrics import Interval
 from nescio.report.audit_section import Section
 from nescio.report.guard_words import guard_notes
 from nescio.report.render import Cell, Grid, decimal, known
-from nescio.report.stability_words import stability_section
+from nescio.report.sections import registered
 
 QUALITY = ("accuracy", "confidence", "ECE", "NLL", "Brier")
 CALIBRATION = ("temperature", "ECE", "95 % interval", "smooth ECE", "NLL", "Brier")
@@ -64,12 +64,6 @@ FAR_NOTE = (
 )
 
 
-INFLUENCE_NOTE = (
-    "A training sample is harmful to a test sample if its loss would fall without it, helpful if "
-    "it would rise. Harmful samples with a wrong label are the first thing to look for."
-)
-
-
 def sections(found: Findings) -> list[Section]:
     """All parts that have something to say, in their order."""
     parts = [
@@ -80,46 +74,32 @@ def sections(found: Findings) -> list[Section]:
         confidence_section(found),
         separation_section(found),
         far_section(found),
-        stability_section(found.stability),
-        influence_section(found),
+        *registered(found),
         *cost_sections(found),
     ]
     return [part for part in parts if part is not None and (part.tables or part.remarks)]
 
 
 def cost_sections(found: AuditFindings) -> list[Section]:
-    """What does not apply to the network, and what was drawn because it is large."""
+    """What was not run, and what was drawn because it is large."""
     return [
-        Section(name="does not apply", title="Does not apply", remarks=left_out_remarks(found)),
+        Section(name="not run", title="Not run", remarks=left_out_remarks(found)),
         Section(
             name="drawn samples", title="Samples that were drawn", remarks=drawn_remarks(found)
         ),
     ]
 
 
-def influence_section(found: Findings) -> Section | None:
-    """The training samples that the most confident errors rest on, where it was asked for."""
-    part = found.influence
-    if part is None:
-        return None
-    title = "What the most confident errors rest on"
-    if part.skipped is not None:
-        return Section(name="influence", title=title, remarks=[("not explained", part.skipped)])
-    note = f"{INFLUENCE_NOTE} {part.examined}"
-    remarks = [remark(one, part.on) for one in part.samples]
-    return Section(name="influence", title=title, note=note, remarks=remarks)
-
-
 def left_out_remarks(found: AuditFindings) -> list[tuple[str, str]]:
     """The sections that were left out, and why; equal reasons once."""
-    reasons = dict.fromkeys(found.not_applicable.values())
-    by_reason = {w: [s for s, why in found.not_applicable.items() if why == w] for w in reasons}
+    reasons = dict.fromkeys(found.not_run.values())
+    by_reason = {w: [s for s, why in found.not_run.items() if why == w] for w in reasons}
     return [(", ".join(names), why) for why, names in by_reason.items()]
 
 
 NOT_FOLLOWED = (
     "the factors to a confidence are left out, because rays through a deep or large network bend "
-    "too often; thorough=True (--thorough) looks for them"
+    "too often; budget='thorough' (--budget thorough) looks for them"
 )
 DRAWN = {
     "noise": "noise", "ood": "each OOD set", "scaled": "scaled inputs", "shift": "the shift",
@@ -135,7 +115,7 @@ def drawn_remarks(found: AuditFindings) -> list[tuple[str, str]]:
     parts = ", ".join(f"{DRAWN[part]} {count:,}" for part, count in cost.drawn.items())
     size = f"One sample takes {cost.multiplications / 1e6:,.0f} million multiplications"
     said = f"{size}, so that the audit reads some samples in these parts, at most: {parts}"
-    return [("large network", f"{said}. thorough=True (--thorough) reads all")]
+    return [("large network", f"{said}. budget='thorough' (--budget thorough) reads all")]
 
 
 def per_cent(value: float | None, digits: int = 1) -> str:

@@ -14,7 +14,7 @@ from nescio.evaluation.audit.findings import (
 )
 from nescio.report.audit_tables import followed
 from nescio.report.render import known, percent
-from nescio.report.stability_words import flips_half
+from nescio.report.sections.stability_words import flips_half
 
 # What to do after an audit, in a few sentences: scaling, temperature, failure score, risk.
 
@@ -261,7 +261,9 @@ def verdict(found: Findings) -> list[str]:
         *words.too_sure(),
         *words.under_attack(),
         *words.in_the_limit(),
-        *([] if found.stability is None else filter(None, [flips_half(found.stability)])),
+        *filter(
+            None, [flips_half(found.sections["stability"])] if "stability" in found.sections else []
+        ),
     ]
     return [" ".join(whole), *(_Words(found, one).differs(other, first) for other, one in others)]
 

@@ -24,6 +24,7 @@ from nescio.report.audit_tables import (
 )
 from nescio.report.guard_words import wished
 from nescio.report.render import Cell, Grid, decimal, known, percent
+from nescio.report.sections import registered
 
 ERRORS = ("RMSE", "MAE", "CRPS", "R²")
 DENSITY = ("NLL", "NLL, one Gaussian", "sharpness", "50 %", "90 %", "95 %", "calibration error")
@@ -95,6 +96,7 @@ def regression_sections(found: RegressionFindings) -> list[Section]:
         attack_section(found),
         separation_section(found),
         far_section(found),
+        *registered(found),
         *cost_sections(found),
     ]
     return [part for part in parts if part.tables or part.remarks]

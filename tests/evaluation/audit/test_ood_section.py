@@ -29,13 +29,13 @@ def test_vectors_are_scaled_and_samples_are_bounded() -> None:
         net.weight.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
         net.bias.copy_(torch.tensor([0.0, 0.7]))  # it matters less and less
     held = hold((x, y), (x[:1] + 9, y[:1]), seed=0)
-    found, _ = shifted({"net": plain(net)}, {}, held)
+    found = shifted({"net": plain(net)}, {}, held)
     assert found.shift == "feature_scaling"
     assert found.samples == 500
     accuracy = found.curve("net", "accuracy")
     assert accuracy[0] < accuracy[-1] == pytest.approx(1.0, abs=0.02)
     small = hold((x[:100], y[:100]), (x[:1] + 9, y[:1]), seed=0)
-    found, _ = shifted({"net": plain(net)}, {}, small)
+    found = shifted({"net": plain(net)}, {}, small)
     with torch.no_grad():
         probs = net(8 * x[:100]).double().softmax(1)
     error = metrics.ece(probs.amax(1), probs.argmax(1) == y[:100])

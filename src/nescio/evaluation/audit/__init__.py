@@ -7,4 +7,8 @@ from nescio.evaluation.audit.held_out import Held as Held
 from nescio.evaluation.audit.held_out import hold as hold
 from nescio.evaluation.audit.held_out_section import calibration as calibration
 from nescio.evaluation.audit.held_out_section import failure as failure
+from nescio.evaluation.audit.influence_section import errors_explained as errors_explained
 from nescio.evaluation.audit.ood_section import shifted as shifted
+from nescio.evaluation.audit.sections import Material as Material
+from nescio.evaluation.audit.sections import section as section
+from nescio.evaluation.audit.stability_section import how_stable as how_stable

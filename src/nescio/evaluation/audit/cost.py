@@ -85,6 +85,11 @@ class Draws:
         return x[order.sort().values]
 
 
+QUICK = Draws(
+    noise=500, ood=500, scaled=100, shift=100, guard=500, attack=50, rays=20, follow=False
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What is asked of an audit, as far as it costs something."""
@@ -96,11 +101,13 @@ class Job:
     steps: int
     rays: int | None  # None: as many as are cheap
 
-    def draws(self, *, thorough: bool = False) -> Draws:
+    def draws(self, budget: str = "standard") -> Draws:
         """All samples for a small network, or where it is asked for; for a large one some."""
         whole = Draws(rays=RAYS if self.rays is None else self.rays)
-        if thorough:
+        if budget == "thorough":
             return whole
+        if budget == "quick":
+            return replace(QUICK, rays=min(QUICK.rays, whole.rays))
         whole = replace(whole, follow=self._layers() <= SHALLOW)
         if self._most_work() * self.images(whole) <= LARGE:
             return whole

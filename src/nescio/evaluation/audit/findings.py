@@ -3,10 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from nescio.core import DataSet, Results, Row, Shape
-from nescio.evaluation.explain import Explanation
-from nescio.evaluation.stability import Stability
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
@@ -278,7 +277,11 @@ class AuditFindings(ABC):
     no_shift: str | None = None  # why there are no curves under shift
     attack: Mapping[str, float | int] | None = None
     cost: CostFindings | None = None  # where samples were drawn
-    not_applicable: Mapping[str, str] = field(default_factory=dict)  # section: why it is left out
+    class_names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None  # of the inputs, where they are a table
+    budget: str = "standard"
+    sections: Mapping[str, Any] = field(default_factory=dict)  # by name, of the registry
+    not_run: Mapping[str, str] = field(default_factory=dict)  # section: why it is not there
     required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
     command: tuple[str, ...] | None = None
 
@@ -315,8 +318,6 @@ class Findings(AuditFindings):
 
     guard: GuardFindings | None = None
     predictors: Mapping[str, PredictorFindings]
-    influence: Explanation | None = None  # of the most confident errors, where it was asked for
-    stability: Stability | None = None  # of the first predictor, where it was asked for
 
     @property
     def results(self) -> Results:

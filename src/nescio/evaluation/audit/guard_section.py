@@ -14,6 +14,7 @@ from nescio.core import NescioError, generator, quiet
 from nescio.evaluation.audit.cost import TRIED
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
+from nescio.evaluation.audit.sections import SKIPPED, reason
 from nescio.guards import Decisions, Guard, guard
 from nescio.guards.largest_coverage import fewest
 from nescio.guards.splitting import FITTING
@@ -60,10 +61,11 @@ def guarded(
     source: Any = None,
     output: Output = None,
     repeats: bool = False,
+    skip: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Guarded:
-    """Fit a guard for a predictor's network and measure it.
+    """Fit a guard for a predictor's network and measure it; whatever fails is said.
 
     source, output: the networks, and where the logits are in what they return.
     train: inputs and labels that fit the detector; without them a part of the fitting data does.
@@ -73,15 +75,17 @@ def guarded(
     about = GuardFindings(predictor=name, **wish, samples=samples, needed=least,
                           halved=held.halved, left_out=held.left_out)  # fmt: skip
     try:
+        if skip:
+            raise NescioError(SKIPPED)
         if samples < least:
             raise NescioError(f"{samples} held-out samples, it takes {least}")
         wish |= {"output": output, "repeats": repeats, "seed": seed, "progress": progress}
         found = _made(source or innermost(predictor), held.fitting, train, wish)
-    except NescioError as error:
-        return Guarded(None, None, replace(about, skipped=str(error)))
-    x, y = held.measured
-    with quiet():
-        decisions = found(x)
+        x, y = held.measured
+        with quiet():
+            decisions = found(x)
+    except Exception as error:  # whatever it is: the other sections are worth having
+        return Guarded(None, None, replace(about, skipped=reason(error)))
     about = _measured(_guaranteed(about, found), found, decisions, y)
     return Guarded(found, decisions, about)
 

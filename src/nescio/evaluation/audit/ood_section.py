@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ NO_RANGE = (
     "range to draw noise from and can be moved along a ray"
 )
 Look = Callable[[Any], Seen]
+Moved = tuple[Tensor, float]  # inputs, and the share without any gradient
+Keep = Callable[[Callable[[], Moved]], Moved]
 Sets = dict[str, tuple[DataSet, Any]]  # by name
 
 
@@ -118,10 +121,14 @@ class Attack:
             x, blind = torch.where(better, again.x, x), blind & again.blind
         return self.units.inputs(x), blind.double().mean().item()
 
-    def on(self, predictor: Predictor) -> tuple[Sets, AttackFindings]:
-        """The attacked noise by name, and what became of the attack."""
+    def on(self, predictor: Predictor, keep: Keep | None = None) -> tuple[Sets, AttackFindings]:
+        """The attacked noise by name, and what became of the attack.
+
+        keep: returns what a run before this one found, if it did.
+        """
+        make = partial(self.most_confident, predictor)
         try:
-            x, blind = self.most_confident(predictor)
+            x, blind = make() if keep is None else keep(make)
         except NescioError as error:
             return {}, AttackFindings(skipped=str(error))
         return {self.data.name: (self.data, x)}, AttackFindings(blind=blind)
@@ -188,19 +195,16 @@ def shifted(
     *,
     most: int = SHIFTED,
     seed: int = 0,
-) -> tuple[ShiftCurves | None, str | None]:
+) -> ShiftCurves:
     """Curves over the strengths of a rotation of images, of a scaling of other inputs.
 
-    Of at most `most` samples, drawn; or why there are none.
+    Of at most `most` samples, drawn.
     """
     x, y = held.measured
     rows = torch.randperm(len(x), generator=generator(seed, "moved"))[:most].sort().values
     x, y = x[rows], y[rows]
     shift = turned(units_of(x)) if x.ndim == 4 else feature_scaling()
-    try:
-        return under_shift(predictors, (x, y), shift, guards=guards), None
-    except NescioError as error:
-        return None, str(error)
+    return under_shift(predictors, (x, y), shift, guards=guards)
 
 
 def turned(units: Units) -> Shifted:

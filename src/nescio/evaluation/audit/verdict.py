@@ -139,10 +139,10 @@ def reasons(found: Findings | RegressionFindings) -> dict[str, str]:
 
 
 def _reasons(found: Any) -> Iterator[tuple[str, str]]:
-    yield from found.not_applicable.items()
+    yield from found.not_run.items()
     if found.guard is not None and found.guard.skipped:
         yield "guard", found.guard.skipped
-    if found.no_shift and "shift" not in found.not_applicable:
+    if found.no_shift and "shift" not in found.not_run:
         yield "shift", found.no_shift
     first = next(iter(found.predictors.values()))
     for name, section in (("calibration", "calibration"), ("failure", "failure"),

@@ -21,7 +21,10 @@ from nescio.core import (
 from nescio.detectors.default import GRID, default_detector, watched_layers
 from nescio.detectors.observe import observe, scorer
 from nescio.evaluation.audit.audit_inputs import (
+    AuditNames,
     check_options,
+    named_parts,
+    planned,
     ray_sets,
     read_data,
     read_validation,
@@ -39,6 +42,7 @@ from nescio.evaluation.audit.ood_section import (
     noise_sets,
     ood_sets,
 )
+from nescio.evaluation.audit.sections import NUMBERS, AuditPlan, Material, audited
 from nescio.evaluation.regression.means_only import MeansOnly, with_residual_spread
 from nescio.evaluation.regression.off_data_section import (
     AttackOnMeans,
@@ -53,7 +57,7 @@ from nescio.evaluation.regression.regression_findings import (
     RegressionFindings,
     RegressorFindings,
 )
-from nescio.evaluation.regression.regression_guarded import guarded_regression
+from nescio.evaluation.regression.regression_guarded import GuardedRegression, guarded_regression
 from nescio.evaluation.regression.regression_quality import (
     Scale,
     by_target,
@@ -85,17 +89,19 @@ def audit_regression(
     *,
     others: Mapping[str, Any],
     reading: Mapping[str, Any],
+    names: Mapping[str, Any],
+    plan: AuditPlan,
     alphas: Sequence[float],
     rays: int | None,
     attack: tuple[int, float | None],
-    thorough: bool,
     repeats: bool,
     seed: int,
     show: bool | None,
 ) -> tuple[RegressionFindings, RegressionGuard | None]:
     """All sections for networks that predict numbers; the options are those of `nescio.audit`.
 
-    others: training, validation and OOD data. reading: head and output. attack: steps and radius.
+    others: training, validation and OOD data. reading: head and output. names: groups of the test
+    samples, names of columns. attack: steps and radius.
     """
     predictors = {name: _predictor(one, **reading) for name, one in bare.items()}
     check_options(predictors, others["ood"], alphas, rays)
@@ -104,6 +110,7 @@ def audit_regression(
     tokens, columns = any(map(takes_tokens, ones)), encoding_of(ones[0])
     read = partial(read_data, tokens=tokens, columns=columns, task="regression")
     x, y = read(data, "test data")
+    parts = named_parts(names, x, columns)
     scale, trained = scale_of(y), _training(read, others["train"])
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
@@ -111,37 +118,42 @@ def audit_regression(
     alone = [n for n, one in bare.items() if isinstance(one, nn.Module) and not reading["head"]]
     predictors |= {n: with_residual_spread(predictors[n], held.fitting) for n in alone}
     ranged, ood = has_range(x), others["ood"] or {}
-    job = Job(
-        predictors=predictors,
-        x=x,
-        sets=len(ood),
-        alphas=tuple(alphas) if ranged else (),
-        steps=attack[0] if ranged else 0,
-        rays=rays if ranged else 0,
-    )
-    draws = job.draws(thorough=thorough)
+    job = planned(plan, predictors, x, len(ood), alphas, attack[0], rays)
+    draws = job.draws(plan.budget)
     job.told(draws, show=show)
     far = [far_set(alpha, len(draws.of("scaled", x, seed))) for alpha in job.alphas[-1:]]
     drawn = partial(draws.of, "ood", seed=seed)
     given = ood_sets(ood, x, far, partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
-    guarded = guarded_regression(name, first, held, trained, repeats=repeats, seed=seed, show=show)
+    options: Any = {"repeats": repeats, "skip": not plan.wants("guard"), "seed": seed, "show": show}
+    guarded = guarded_regression(name, first, held, trained, **options)
     base = held.fitting[0] if trained is None else known
     extra, no_detector = _detector(guarded.guard, first, base, seed)
-    plan = Questions(
+    noisy, how = ranged and plan.wants("noise"), (alphas, rays, attack, repeats, seed, names)
+    asked = Questions(
         held=held,
         scale=scale,
-        sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if ranged else {}), **given},
-        attack=attack_on_means((x, y), known, *attack, count=draws.attack, seed=seed),
+        sets={**(noise_sets(draws.of("noise", x, seed), known, seed) if noisy else {}), **given},
+        attack=attack_on_means((x, y), known, job.steps, attack[1], count=draws.attack, seed=seed),
         alphas=job.alphas,
         scaled=draws.of("scaled", x, seed),
         rays=ray_sets(x, draws.rays * ranged, seed),
         extra=extra,
         seed=seed,
+        plan=plan.bound_to(audited(predictors, held, trained, given), how),
     )
-    found = _findings(plan, job, draws, known, trained, no_detector, show)
-    tried = {where: inputs for where, (_, inputs) in plan.sets.items()}
-    return replace(found, guard=guarded.tried(tried, draws.guard)), guarded.guard
+    found = _findings(asked, job, draws, known, trained, no_detector, show)
+    tried = {where: inputs for where, (_, inputs) in asked.sets.items()}
+    found = replace(found, guard=guarded.tried(tried, draws.guard), columns=parts.columns)
+    material = asked.material(guarded, trained, parts, predictors, bare[name], reading)
+    return _with_sections(found, asked.plan, material, show), guarded.guard
+
+
+def _with_sections(
+    found: RegressionFindings, plan: AuditPlan, material: Material, show: bool | None
+) -> RegressionFindings:
+    sections = plan.sections(material, show=show)
+    return replace(found, sections=sections, not_run={**found.not_run, **plan.not_run})
 
 
 def _training(read: Callable[..., Any], given: Any) -> tuple[Any, Tensor | None] | None:
@@ -183,7 +195,8 @@ def _findings(
         baseline_from="calibration" if targets is None else "training",
         attack=None if plan.attack is None else plan.attack.options,
         cost=job.found(draws),
-        not_applicable=left_out,
+        budget=plan.plan.budget,
+        not_run=left_out,
     )
 
 
@@ -200,11 +213,44 @@ class Questions:
     rays: Any
     extra: Extra  # the detector of the first predictor
     seed: int
+    plan: AuditPlan
 
     @property
     def more_sets(self) -> list[DataSet]:
         """The sets that are made for each predictor: scaled inputs."""
         return [far_set(alpha, len(self.scaled)) for alpha in self.alphas[-1:]]
+
+    def material(
+        self,
+        guarded: GuardedRegression,
+        trained: Any,
+        names: AuditNames,
+        predictors: Mapping[str, Predictor],
+        net: Any,
+        reading: Mapping[str, Any],
+    ) -> Material:
+        """What the sections of the registry read."""
+        x, y = self.held.test
+        first = next(iter(predictors.values()))
+        return Material(
+            task=NUMBERS,
+            predictor=first,
+            predictors=predictors,
+            net=net,
+            reading=reading,
+            x=x,
+            y=y.cpu(),
+            prediction=predicted(first, x),
+            held=self.held,
+            train=trained,
+            guard=guarded.guard,
+            decisions=guarded.decisions,
+            ood=self.sets,
+            groups=names.groups,
+            columns=names.columns,
+            budget=self.plan.budget,
+            seed=self.seed,
+        )
 
     def run(
         self, predictors: Mapping[str, Predictor], show: bool | None
@@ -215,11 +261,12 @@ class Questions:
         with progress(len(predictors) * each, "auditing", show=show) as advance:
             for name, one in predictors.items():
                 tick = partial(advance, 1, partial(str, name))
-                found[name] = self._of(one, None if found else self.extra, tick)
+                attempt = partial(self.plan.attempt, of=name if found else "")
+                found[name] = self._of(one, None if found else self.extra, tick, attempt)
         return found
 
-    def _of(self, predictor: Predictor, extra: Extra, tick: Any) -> RegressorFindings:
-        """All sections of one predictor."""
+    def _of(self, predictor: Predictor, extra: Extra, tick: Any, attempt: Any) -> RegressorFindings:
+        """All sections of one predictor; one that fails is listed as not run."""
         fitted = isinstance(predictor, MeansOnly)
         x, y = self.held.measured if fitted else self.held.test
         prediction = predicted(predictor, x)
@@ -230,19 +277,23 @@ class Questions:
         tick()
         ood = {}
         for where, (_, inputs) in self.sets.items():
-            ood[where] = against(own, look(inputs))
+            seen = attempt(where, partial(look, inputs), None)
+            if seen is not None:
+                ood[where] = against(own, seen)
             tick()
         more: dict[str, Any] = {}
         if self.alphas:
-            more["scaling"], far = along_ray(look, self.scaled, own, self.alphas, tick)
-            ood[self.more_sets[0].name] = far
+            ray = partial(along_ray, look, self.scaled, own, self.alphas, tick)
+            more["scaling"], far = attempt("scaled inputs", ray, (None, None))
+            ood |= {} if far is None else {self.more_sets[0].name: far}
         if self.attack is not None:
-            more["attack"] = self.attack.on(predictor, self.scale)
+            more["attack"] = attempt("attack", partial(self.attack.on, predictor, self.scale), None)
         tick()
         if self.rays:
             from nescio.evaluation.regression.far_spread import far_spreads
 
-            more["far_field"] = far_spreads(predictor, self.rays, tick=tick)
+            far_away = partial(far_spreads, predictor, self.rays, tick=tick)
+            more["far_field"] = attempt("far field", far_away, None)
         return RegressorFindings(
             members=prediction.members,
             head=_head_name(predictor),

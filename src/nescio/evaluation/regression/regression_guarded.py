@@ -12,9 +12,10 @@ from nescio.core import NescioError, generator, quiet
 from nescio.evaluation.audit.findings import Shares
 from nescio.evaluation.audit.guard_section import TRAINING, is_own
 from nescio.evaluation.audit.held_out import Held
+from nescio.evaluation.audit.sections import SKIPPED, reason
 from nescio.evaluation.regression.means_only import MeansOnly
 from nescio.evaluation.regression.regression_findings import AnswersOnTest, RegressionGuardFindings
-from nescio.guards import RegressionGuard, guard
+from nescio.guards import RegressionDecisions, RegressionGuard, guard
 from nescio.models import Predictor
 
 
@@ -24,6 +25,7 @@ class GuardedRegression:
 
     guard: RegressionGuard | None
     findings: RegressionGuardFindings
+    decisions: RegressionDecisions | None = None  # for the samples that fitted nothing
 
     def tried(self, sets: Mapping[str, Any], most: int) -> RegressionGuardFindings:
         """The findings with what the guard decides for OOD data, at most `most` of each set."""
@@ -46,6 +48,7 @@ def guarded_regression(
     train: tuple[Any, Tensor | None] | None,
     *,
     repeats: bool,
+    skip: bool = False,
     seed: int,
     show: bool | None,
 ) -> GuardedRegression:
@@ -59,21 +62,21 @@ def guarded_regression(
         order = torch.randperm(len(train[0]), generator=generator(seed, "training"))[:TRAINING]
         data = train[0][order.sort().values]
     try:
+        if skip:
+            raise NescioError(SKIPPED)
         with quiet():
             wish: dict[str, Any] = {"repeats": repeats, "seed": seed, "progress": show}
             made = guard(source, held.fitting, train=data, **wish)
-    except NescioError as error:
-        return GuardedRegression(None, replace(about, skipped=str(error)))
-    return GuardedRegression(made, _measured(about, made, held))
+            decisions = made(held.measured[0])
+    except Exception as error:  # whatever it is: the other sections are worth having
+        return GuardedRegression(None, replace(about, skipped=reason(error)))
+    return GuardedRegression(made, _measured(about, made, decisions, held.measured[1]), decisions)
 
 
 def _measured(
-    about: RegressionGuardFindings, made: RegressionGuard, held: Held
+    about: RegressionGuardFindings, made: RegressionGuard, decisions: RegressionDecisions, y: Tensor
 ) -> RegressionGuardFindings:
     """With what was guaranteed, and shares on the samples that fitted nothing."""
-    x, y = held.measured
-    with quiet():
-        decisions = made(x)
     summary, samples = decisions.summary(y), len(decisions)
     answered, misses = int(decisions.answered.sum()), int(summary["misses"])
     held_all = round(samples * summary["interval_coverage"])

@@ -12,7 +12,7 @@ from nescio.attacks import Patch, answer_of
 from nescio.core import NescioError, as_batch
 from nescio.evaluation import AdversarialExample, PatchSuccess
 from nescio.report.plots.look import COLORS, GRAY, add_title, with_look
-from nescio.report.stability_words import change_size
+from nescio.report.sections.stability_words import change_size
 
 SIDE = 1.45  # inches of an image
 MOST = 6  # examples beside each other

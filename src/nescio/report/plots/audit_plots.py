@@ -288,6 +288,5 @@ def _legend(figure: Figure, axis: Axes) -> None:
 
 def adversarial_examples(found: Findings) -> Figure:
     """Images, changes, and what they are taken for."""
-    assert found.stability is not None
-    figure: Figure = adversarial_images(found.stability.examples)
+    figure: Figure = adversarial_images(found.sections["stability"].examples)
     return figure

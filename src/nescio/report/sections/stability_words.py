@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from statistics import median
 
-from nescio.evaluation import AdversarialExample, ShiftCurves, SmallestChanges, Stability
+from nescio.evaluation import (
+    AdversarialExample,
+    AuditFindings,
+    ShiftCurves,
+    SmallestChanges,
+    Stability,
+)
 from nescio.evaluation.stability import LipschitzFindings
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid, cell_of, known, percent
+from nescio.report.sections.section_words import words_of
 
 LEVELS = (1, 2, 4, 8, 16)  # of 255, for images
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of the range of each feature
@@ -17,7 +24,6 @@ SIZES = {
     "l2": "the root of the sum of squares over all {unit}s",
     "l1": "the sum over all {unit}s",
 }
-TITLE = "How stable the answers are"
 NOTE = (
     "Of correct answers, the share that a change of at most some size flips, in per cent, with "
     "exact 95 % intervals. The flips were found by attacks and checked; there may be smaller ones."
@@ -42,10 +48,9 @@ def stability_sentences(found: Stability) -> list[str]:
     return said + [f"Not computed, {part}: {why}" for part, why in found.skipped.items()]
 
 
-def stability_section(found: Stability | None) -> Section | None:
-    """The section of the audit, where it was asked for."""
-    if found is None:
-        return None
+@words_of("stability")
+def stability_words(found: Stability, audit: AuditFindings) -> Section:  # noqa: ARG001
+    """The section of the audit."""
     remarks = []
     if found.changes is not None:
         remarks.append(("smallest change", _changes(found.changes, images=found.images)))
@@ -56,8 +61,7 @@ def stability_section(found: Stability | None) -> Section | None:
         remarks.append(("patch", found.patch.words()))
     remarks += [(f"{part}, not computed", why) for part, why in found.skipped.items()]
     note = " ".join([NOTE] * (found.changes is not None) + [DEFORMED] * bool(found.deformations))
-    tables = stability_tables(found)
-    return Section(name="stability", title=TITLE, note=note, tables=tables, remarks=remarks)
+    return Section(note=note, tables=stability_tables(found), remarks=remarks)
 
 
 def stability_tables(found: Stability) -> list[Grid]:
