@@ -2,6 +2,8 @@
 
 import click
 
+LIMITS = "limits"
+
 
 @click.command("list")
 @click.argument("kind", required=False)
@@ -12,14 +14,15 @@ def list_parts(kind: str | None) -> None:
     nescio list                 everything
     nescio list measures        what can be computed from a prediction
     nescio list recipes         what `nescio train` can train
+    nescio list limits          what `nescio audit --require` can name, with the default limits
     """
     import nescio_papers  # noqa: F401
     from nescio.core import NescioError, registry, unknown
     from nescio.core.registry import keyword_only
 
     kinds = {k: v for k, v in vars(registry).items() if isinstance(v, registry.Registry)}
-    if kind is not None and kind not in kinds:
-        raise NescioError(unknown("kind", kind, kinds))
+    if kind is not None and kind not in (*kinds, LIMITS):
+        raise NescioError(unknown("kind", kind, (*kinds, LIMITS)))
     for name, parts in kinds.items():
         if kind not in (None, name):
             continue
@@ -30,3 +33,18 @@ def list_parts(kind: str | None) -> None:
             if parts is registry.recipes:
                 options = " ".join(f"{p.name}={p.default}" for p in keyword_only(parts[part]))
                 click.echo(f"  {'':<{width}}    -o {options}")
+    if kind in (None, LIMITS):
+        _list_limits()
+
+
+def _list_limits() -> None:
+    """The numbers of an audit with their default limits."""
+    from nescio.evaluation import limits
+    from nescio.report import default_limit
+
+    click.secho(f"\n{LIMITS}", bold=True)
+    width = max(map(len, limits))
+    bounds = {name: default_limit(one) for name, one in limits.items()}
+    widest = max(map(len, bounds.values()))
+    for name, one in sorted(limits.items()):
+        click.echo(f"  {name:<{width}}  {bounds[name]:<{widest}}  {one.meaning}")

@@ -12,8 +12,10 @@ from nescio.evaluation.audit.audit_limits import limits as limits
 from nescio.evaluation.audit.cases_section import Cases as Cases
 from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
 from nescio.evaluation.audit.sections import in_order as in_order
+from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
 from nescio.evaluation.audit.verdict import Verdict as Verdict
 from nescio.evaluation.audit.verdict import verdict_of as verdict_of
 from nescio.evaluation.compare import Absent as Absent

@@ -2,6 +2,10 @@
 
 from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
+from nescio.report.audit_text import verdict_text as verdict_text
+from nescio.report.verdict_files import junit_xml as junit_xml
+from nescio.report.verdict_files import summary_markdown as summary_markdown
+from nescio.report.verdict_words import default_limit as default_limit
 from nescio.report.verdict_words import limit_of as limit_of
 from nescio.report.verdict_words import number_of as number_of
 from nescio.report.verdict_words import verdict_paragraph as verdict_paragraph

@@ -1,15 +1,20 @@
-"""An audit for the terminal: a verdict in words, then the tables."""
+"""An audit for the terminal: the verdict and its findings on one screen, or with the tables."""
 
 import sys
 import textwrap
+from dataclasses import replace
 
 from nescio.core import is_terminal
-from nescio.evaluation import Findings, RegressionFindings, verdict_of
+from nescio.evaluation import Finding, Findings, RegressionFindings, Verdict, verdict_of
 from nescio.report.audit_report import report_of
 from nescio.report.audit_section import Section
 from nescio.report.render import printable, screen_width, table_lines
+from nescio.report.verdict_words import limit_of, number_of
 
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+JOIN = "\N{NO-BREAK SPACE}%"
+NARROW = 60  # columns of a screen where statuses have no column
+REASONS = 3  # of sections that were not run, on one screen
 
 
 def audit_text(
@@ -19,7 +24,8 @@ def audit_text(
     styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
     report = report_of(found)
-    lines.said(verdict_of(found).words, BOLD)
+    lines.verdict(verdict_of(found))
+    lines.lines.append("")
     lines.said(report.guard)
     if report.usage is not None:
         lines.verbatim(f"    {report.usage[1]}")
@@ -37,6 +43,14 @@ def audit_text(
     return "\n".join(lines.lines).rstrip() + "\n"
 
 
+def verdict_text(verdict: Verdict, *, width: int | None = None, styled: bool | None = None) -> str:
+    """The verdict and its findings: one screen of a terminal, by default 80 columns elsewhere."""
+    styled = is_terminal(sys.stdout) if styled is None else styled
+    lines = _Lines(min(80, screen_width()) if width is None else width, styled)
+    lines.verdict(verdict)
+    return "\n".join(lines.lines) + "\n"
+
+
 class _Lines:
     """Lines of at most a width, with styles where they are asked for."""
 
@@ -49,10 +63,43 @@ class _Lines:
         for text in texts[: len(texts) - bool(style)]:
             if not text:
                 return
-            wrapped = textwrap.wrap(printable(text), self.width, break_on_hyphens=False)
+            wrapped = self._wrapped(text)
             on = style and self.styled
             self.lines += [f"{style}{line}{PLAIN}" if on else line for line in wrapped]
         self.lines += [""] if end else []
+
+    def _wrapped(self, text: str, first: str = "", later: str = "") -> list[str]:
+        """Lines of a text; a number and its per cent stay together."""
+        joined = printable(text).replace(" %", JOIN)
+        wrapper = textwrap.TextWrapper(
+            self.width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+        )
+        lines = wrapper.wrap(joined)
+        return [line.replace(JOIN, " %") for line in lines]
+
+    def verdict(self, verdict: Verdict) -> None:
+        """The paragraph, the findings that are shown, and what could not be run."""
+        self.said(verdict.words, BOLD)
+        for one in verdict.shown:
+            self.labeled(one.status, _finding(one), strong=one.status != "pass")
+        more = len(verdict.findings) - len(verdict.shown)
+        if more:
+            self.labeled("", f"and {more} more: see the page, audit.json or --full")
+        reasons = list(verdict.not_run.items())
+        for name, why in reasons[:REASONS]:
+            self.labeled("not run", textwrap.shorten(f"{name}: {why}", 2 * self.width))
+        if reasons[REASONS:]:
+            rest = ", ".join(name for name, _ in reasons[REASONS:])
+            self.labeled("", f"nor {rest}: see the page")
+
+    def labeled(self, label: str, text: str, *, strong: bool = False) -> None:
+        """A text beside its label, or below it on a narrow screen."""
+        indent = 11 if self.width >= NARROW else 2
+        start = f"{label:<{indent}}" if self.width >= NARROW else f"{label}: " if label else "  "
+        wrapped = self._wrapped(text, start, " " * indent)
+        if strong and self.styled:
+            wrapped[0] = f"{BOLD}{wrapped[0][: len(label)]}{PLAIN}{wrapped[0][len(label) :]}"
+        self.lines += wrapped
 
     def verbatim(self, text: str) -> None:
         """A command, which is not broken."""
@@ -69,3 +116,13 @@ class _Lines:
             self.lines += [*table_lines(table, self.width), ""]
         for name, why in part.remarks:
             self.said(f"{name}: {why.rstrip('.')}.")
+
+
+def _finding(one: Finding) -> str:
+    """A finding in one sentence, with what to do where its limit is broken."""
+    note = f" ({one.note})" if one.note else ""
+    start = f"{one.heading}: {number_of(one)}{note}, {'required' if one.required else 'limit'}"
+    if one.status == "pass":
+        return f"{start} {limit_of(replace(one, fail=None) if one.attention is not None else one)}."
+    said = f"{start} {limit_of(one)}"
+    return f"{said}: the data do not tell." if one.unclear else f"{said}. {one.advice}"

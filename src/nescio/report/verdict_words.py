@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from nescio.evaluation import Finding, Findings, RegressionFindings, Status, Unit
+from nescio.evaluation import Finding, Findings, Limit, RegressionFindings, Status, Unit
 from nescio.report.guard_words import wished
 from nescio.report.render import known, percent
 
@@ -94,6 +94,18 @@ def number_of(one: Finding) -> str:
         return said
     ends = [in_unit(end, one.unit).removesuffix(" points") for end in (low, high)]
     return f"{said} ({' to '.join(ends)})"
+
+
+def default_limit(one: Limit) -> str:
+    """The default limit of a number as it would be required: `<=0.05, fails >0.15`."""
+    if not one.counts:
+        return "-"
+    signs = ("<", ">") if one.better == "lower" else (">", "<")
+    keeps, breaks = signs[0] + "=" * (not one.strict), signs[1] + "=" * one.strict
+    if one.attention is None:
+        return f"fails {breaks}{one.fail:g}"
+    said = f"{keeps}{one.attention:g}"
+    return said if one.fail is None else f"{said}, fails {breaks}{one.fail:g}"
 
 
 def limit_of(one: Finding) -> str:

@@ -1,6 +1,7 @@
 """Numbers held against limits: what passes, what fails, what the data do not tell."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from nescio.evaluation.audit.audit_limits import (
 from nescio.evaluation.audit.verdict import verdict_of
 
 NARROW, WIDE = 0.01, 0.1
+ROOT = Path(__file__).parents[3]
 
 
 def of(better, attention=None, fail=None, **more):
@@ -142,3 +144,9 @@ def test_a_limit_may_name_a_set_or_its_kind(overconfident):
     by_label = {one.label: one for one in verdict_of(found).findings}
     assert by_label["confidence[noise]"].required == "confidence[noise]<0.1"
     assert by_label["confidence[far]"].required == "confidence<0.99"
+
+
+@pytest.mark.parametrize("name", limits)
+def test_the_page_of_limits_has_every_number_of_all_audits(name):
+    if limits[name].read.__module__.endswith(("default_limits", "regression_limits")):
+        assert f"`{name}`" in (ROOT / "docs" / "verdict.md").read_text()

@@ -3,6 +3,7 @@
 from nescio.evaluation.audit.cases_section import Cases as Cases
 from nescio.evaluation.audit.duplicates_section import repeated_samples as repeated_samples
 from nescio.evaluation.audit.findings import Findings as Findings
+from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.guard_section import Guarded as Guarded
 from nescio.evaluation.audit.guard_section import guarded as guarded
 from nescio.evaluation.audit.held_out import Held as Held
@@ -14,4 +15,5 @@ from nescio.evaluation.audit.label_errors_section import likely_label_errors as 
 from nescio.evaluation.audit.ood_section import shifted as shifted
 from nescio.evaluation.audit.sections import Material as Material
 from nescio.evaluation.audit.sections import section as section
+from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
 from nescio.evaluation.audit.stability_section import how_stable as how_stable

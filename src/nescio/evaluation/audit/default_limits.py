@@ -302,7 +302,7 @@ def broken_guarantees(found: Findings | RegressionFindings) -> Measured | None:
     unit="share",
     rank=50,
     meaning="The share of an OOD set that the guard does not answer; measured, not guaranteed.",
-    advice="Try other detectors with `nescio compare`, and give training data (`--train`).",
+    advice="Try other detectors with `nescio compare`, or train with inputs like these.",
 )
 def abstained(found: Findings | RegressionFindings) -> Mapping[str, Measured] | None:
     """The share of each OOD set on which the guard abstains."""

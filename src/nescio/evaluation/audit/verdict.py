@@ -22,6 +22,7 @@ from nescio.evaluation.regression.regression_findings import RegressionFindings
 from nescio.spelling import did_you_mean
 
 FORMAT, FORMAT_VERSION = "nescio audit", 1  # of audit.json
+EXPECTED = 20  # ranks of findings that tell little where they pass
 SHOWN = 7  # findings on a screen
 EXIT_CODES: Mapping[Status, int] = {"pass": 0, "attention": 2, "fail": 3}  # 1 is an error
 
@@ -107,8 +108,11 @@ def judge(found: AuditFindings) -> tuple[Finding, ...]:
 
 
 def _order(one: Finding) -> tuple[Any, ...]:
+    """The worst first, required ones before others; what hardly ever fails last where it passes."""
     distance = 0.0 if one.value is None else one.value * (-1 if one.better == "lower" else 1)
-    return STATUSES.index(one.status), one.required is None, one.rank, distance, one.label
+    expected = one.status == "pass" and one.rank < EXPECTED
+    status = STATUSES.index(one.status)
+    return status, one.required is None, expected, one.rank, distance, one.label
 
 
 def _about(own: Sequence[Requirement], data: str | None, found: AuditFindings) -> list[Requirement]:

@@ -6,7 +6,7 @@ whatever the search tried, and need a correction only for the number of slices t
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,13 +68,17 @@ class Slices:
     conjunctions: int  # of conditions that were searched
     tested: int  # slices that were tested
     columns: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
 
     def __iter__(self) -> Iterator[Slice]:
         return iter(self.found)
 
     def __len__(self) -> int:
         return len(self.found)
+
+    def at(self, rows: NDArray[np.int64]) -> "Slices":
+        """The same, where the samples are some rows of others: with the indices among those."""
+        moved = [replace(one, rows=tuple(rows[list(one.rows)].tolist())) for one in self.found]
+        return replace(self, found=tuple(moved))
 
     def words(self, one: Slice) -> str:
         """A slice in a sentence.

@@ -1,26 +1,33 @@
 """What people can read of inputs: the columns of a table, and simple statistics of images."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from nescio.core import Bundle, Inputs, as_batch
+from nescio.data import Columns
+from nescio.data.encoding import Column
 
 MOST = 400  # columns of a table that has readable ones
 CHUNK = 2048  # images at a time
 DIFFERENT = 0.2  # of the range of the data: a pixel that differs so from the border is foreground
 
 
-def describe_inputs(x: Inputs | None, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Numbers that describe each input, `(N,)` by name, to search slices with.
+def describe_inputs(
+    x: Inputs | None, names: Sequence[str] = (), *, encoding: Columns | None = None
+) -> dict[str, NDArray[Any]]:
+    """Numbers and words that describe each input, `(N,)` by name, to search slices with.
 
-    Tables: their columns, called by `names`. Images `(N, C, H, W)`: brightness, contrast,
-    sharpness, size of the foreground and how far it is off the center, saturation of colors. Other
-    arrays: mean and spread. Tokens have none.
+    Tables: their columns, called by `names`, or as they were before `encoding`. Images
+    `(N, C, H, W)`: brightness, contrast, sharpness, size of the foreground and how far it is off
+    the center, saturation of colors, in shares of the range of all pixels. Other arrays: mean and
+    spread. Tokens have none.
     """
     if x is None:
         return {}
@@ -30,6 +37,8 @@ def describe_inputs(x: Inputs | None, names: Sequence[str] = ()) -> dict[str, ND
     if x.ndim == 2 and x.shape[1] <= MOST:
         if not x.is_floating_point():
             return {}
+        if encoding is not None and encoding.width == x.shape[1]:
+            return _decoded(x, encoding)
         known = list(names) if len(names) == x.shape[1] else [f"column {k}" for k in range(MOST)]
         return {known[k]: x[:, k].double().cpu().numpy() for k in range(x.shape[1])}
     if not x.is_floating_point() and x.dtype != torch.uint8:
@@ -39,6 +48,31 @@ def describe_inputs(x: Inputs | None, names: Sequence[str] = ()) -> dict[str, ND
     parts_of = [as_batch(part).flatten(1).double() for part in x.split(CHUNK)]
     mean, spread = (torch.cat([f(part) for part in parts_of]) for f in (_mean, _spread))
     return _numpy({"mean": mean, "spread": spread})
+
+
+def _decoded(x: Tensor, encoding: Columns) -> dict[str, NDArray[Any]]:
+    """The columns of a table from its encoded rows: numbers, or levels as words."""
+    table, start, found = x.double().cpu().numpy(), 0, {}
+    for column in encoding.columns:
+        own = table[:, start : start + column.width]
+        start += column.width
+        if not column.levels:
+            known = own[:, 0] if column.kind == "number" else _number(own, column)
+            found[column.name] = known
+            continue
+        index = own[:, : len(column.levels)].argmax(1)
+        if column.kind == "ordinal":
+            index = np.rint(own[:, 0] * column.deviation + column.mean).astype(np.int64)
+        words = np.array(column.levels)[index.clip(0, len(column.levels) - 1)]
+        found[column.name] = np.where(own[:, -2:].any(1), "", words)  # missing or unseen
+    return found
+
+
+def _number(own: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+    """Values without the rounding of float32; NaN where they are missing."""
+    values = own[:, 0] * column.deviation + column.mean
+    digits = 6 - math.ceil(math.log10(max(np.abs(values).max(), 1e-30)))
+    return np.where(own[:, 1] > 0, np.nan, values.round(digits))
 
 
 def _mean(part: Tensor) -> Tensor:
