@@ -78,7 +78,7 @@ def _of_network(predictor: Any, x: Inputs, train: Inputs | None, rows: Tensor) -
         train=None if train is None else read(train),
         rows=rows,
         read=read,
-        space=f"the features of layer {name}",
+        space=f"the features of the network ({name})",
     )
 
 

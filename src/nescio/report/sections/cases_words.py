@@ -76,7 +76,9 @@ def _table(
     head = ["label", "answer", "confidence", "guard", "nearest training rows (label)", "input"]
     if cases[0].confidence is None:
         head[:3] = ["true value", "mean", "deviation"]
-    kept = [i for i, name in enumerate(head) if name != "input" or words]
+    empty = [] if words else ["input"]
+    empty += ["label"] if all(one.label is None for one in cases) else []
+    kept = [i for i, name in enumerate(head) if name not in empty]
     test = cases[0].data == "test"
     return Grid(
         title=title,
