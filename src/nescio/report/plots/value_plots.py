@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nescio.core import Classification, NescioError, Prediction, Regression
 from nescio.guards import DECISIONS
@@ -89,8 +90,8 @@ def _probabilities(figure: Figure, axis: Axes, few: Classification) -> None:
     shown = axis.imshow(probs.T, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower")
     axis.grid(visible=False)
     axis.set_ylabel("class" if few.classes <= CLASSES else f"class (the first {CLASSES})")
-    axis.yaxis.get_major_locator().set_params(integer=True)
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     bar = figure.colorbar(shown, ax=axis, label="probability")
     per_cent(bar.ax.yaxis)
 
@@ -104,7 +105,7 @@ def _means(axis: Axes, few: Regression) -> None:
             marker=MARKERS[d], markersize=5, capsize=2, label=f"target {d}",
         )  # fmt: skip
     axis.set_ylabel("predicted value")
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     if means.shape[1] > 1:
         axis.legend()
 
@@ -128,7 +129,7 @@ def history_plot(model: Any) -> Figure:
             style = {**line(place), "alpha": 0.7, "markersize": 3}
             axis.plot(epochs, numbers[:, member], label=legend, **style)
     axis.set(xlabel="epoch", ylabel="loss")
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.axhline(0, color=GRAY, linewidth=0.8)
     axis.legend()
     members = f" of {model.members} members" if model.members > 1 else ""
