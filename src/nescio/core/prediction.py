@@ -60,15 +60,15 @@ class Prediction(ABC):
         )
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import prediction_html
+        from nescio.report import prediction_html
 
         return prediction_html(self)
 
     def plot(self) -> "Figure":
         """The first 30 samples: the probability of each class, or means with two deviations."""
-        from nescio.report.plots.value_plots import prediction_plot
+        from nescio.report import plots
 
-        figure: Figure = prediction_plot(self)
+        figure: Figure = plots.prediction_plot(self)
         return figure
 
     def _has_nan(self, tensor: Tensor) -> bool:

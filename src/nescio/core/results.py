@@ -126,7 +126,7 @@ class Results:
         return self._page().latex(intervals=intervals)
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import cut_grid
+        from nescio.report import cut_grid
 
         page = self._page()
         return replace(page, tables=tuple(map(cut_grid, page.tables))).html()

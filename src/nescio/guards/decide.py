@@ -178,7 +178,7 @@ class Guard:
         return "\n".join([repr(self), self.table(), *(f"- {line}" for line in self.guarantees)])
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import guard_html
+        from nescio.report import guard_html
 
         return guard_html(self)
 

@@ -62,15 +62,15 @@ class Decided:
         return self.table
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import decisions_html
+        from nescio.report import decisions_html
 
         return decisions_html(self)
 
     def plot(self) -> "Figure":
         """One point per input: its p-value, and its failure score or the width of its interval."""
-        from nescio.report.plots.value_plots import decisions_plot
+        from nescio.report import plots
 
-        figure: Figure = decisions_plot(self)
+        figure: Figure = plots.decisions_plot(self)
         return figure
 
     @classmethod

@@ -197,7 +197,7 @@ class MapGuard:
         return "\n".join([repr(self), self.table(), *(f"- {line}" for line in self.guarantees)])
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import guard_html
+        from nescio.report import guard_html
 
         return guard_html(self)
 

@@ -155,15 +155,15 @@ class Model:
         return f"Model({self.members} member(s) of {kind}, {self.head.name}{trained}, {self.dtype})"
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import model_html
+        from nescio.report import model_html
 
         return model_html(self)
 
     def plot(self) -> "Figure":
         """The loss of each member by epoch."""
-        from nescio.report.plots.value_plots import history_plot
+        from nescio.report import plots
 
-        figure: Figure = history_plot(self)
+        figure: Figure = plots.history_plot(self)
         return figure
 
     @property

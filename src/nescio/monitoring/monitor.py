@@ -100,15 +100,15 @@ class Monitor:
         return f"Monitor({self.count} scores, {alarm}, {p}, false_alarm={self.false_alarm:g})"
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import monitor_html
+        from nescio.report import monitor_html
 
         return monitor_html(self)
 
     def plot(self, *, changed: int | None = None) -> "Figure":
         """The martingale over the stream; `changed` marks where the data are known to change."""
-        from nescio.report.plots.monitor_plot import martingale
+        from nescio.report import plots
 
-        figure: Figure = martingale(self, changed=changed)
+        figure: Figure = plots.martingale(self, changed=changed)
         return figure
 
     @property

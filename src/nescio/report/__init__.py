@@ -3,6 +3,13 @@
 from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
 from nescio.report.audit_text import verdict_text as verdict_text
+from nescio.report.notebook import audit_html as audit_html
+from nescio.report.notebook import cut_grid as cut_grid
+from nescio.report.notebook import decisions_html as decisions_html
+from nescio.report.notebook import guard_html as guard_html
+from nescio.report.notebook import model_html as model_html
+from nescio.report.notebook import monitor_html as monitor_html
+from nescio.report.notebook import prediction_html as prediction_html
 from nescio.report.verdict_files import junit_xml as junit_xml
 from nescio.report.verdict_files import summary_markdown as summary_markdown
 from nescio.report.verdict_words import default_limit as default_limit

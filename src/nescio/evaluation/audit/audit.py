@@ -104,7 +104,7 @@ class Audit:
         return audit_text(self.findings)
 
     def _repr_html_(self) -> str:
-        from nescio.report.notebook import audit_html
+        from nescio.report import audit_html
 
         return audit_html(self)
 
