@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ()  # tested as pinned
+PARTNERS = ("lightning", "transformers", "onnx")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
-TOOLS |= {"onnxruntime", "onnx", "jsonschema", "playwright", "axe-playwright-python"}
-TOOLS |= {"pytorch-lightning", "transformers", "mlflow-skinny", "pandas"}
-OFFERED = {"pandas", "polars", "jax"}  # read where a user has them; nothing needs them
+TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
+TOOLS |= {"mlflow-skinny", "pandas"}
+OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:
@@ -28,6 +29,7 @@ def bounds(requirements: list[str]) -> dict[str, str]:
     return {name.lower(): version for name, version in pairs}
 
 
+@cache
 def imported(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("*.py"):

@@ -10,6 +10,7 @@ from torch import nn
 
 from nescio.calibration import temperature
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
 from nescio.cli.data_names import (
     check_fit,
     data_to_test,
@@ -22,11 +23,11 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
-from nescio.cli.networks import factory_named, named_predictor, output_named
+from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
-from nescio.data.readers.stream import listed
+from nescio.data import readers
 from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack
 from nescio.evaluation import audit as run_audit
 from nescio.models import (
@@ -80,6 +81,13 @@ PARAMETERS = [
     option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
         metavar="SECTION"),
     opt.REPEATS,
+    files.LOGITS,
+    files.FEATURES,
+    files.LABELS,
+    files.PROBABILITIES,
+    *files.TRAIN,
+    *files.VALIDATION,
+    *files.OOD,
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
@@ -129,11 +137,22 @@ def audit(
     \b
     The .npz file holds x (samples, ...) and y (samples,) with integer labels. Make one with
       numpy.savez("test.npz", x=images, y=labels)
+
+    NETWORK may be an .onnx file (pip install nescio[onnx]). Of a network in another framework,
+    arrays of what it gave are enough; only what moves inputs is then left out:
+
+    \b
+    nescio audit model.onnx --data test.npz --train train.npz
+    nescio audit --logits z.npy --features f.npy --labels y.npy --ood-logits letters=zo.npy \\
+        --ood-features letters=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
-    if network is None:
+    if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
+        files.only_arrays(network)
+        findings = _audit_arrays(arrays, readers.listed(class_names), out, options)
+    elif network is None:
         demo = (
             *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
             *("budget", "skip", "also", "seed"),
@@ -146,15 +165,15 @@ def audit(
     else:
         net = named_predictor(network, weights, net_name)
         if has_labels(net, head):
-            names = {"names": listed(class_names) or None, "output": output_named(output)}
+            names = {"names": readers.listed(class_names) or None, "output": output_named(output)}
             _audit_labels(net, data_name, Path(out), {**options, **names})
             return
         findings = audit_files(
             net,
             data_name,
             target=target,
-            class_names=listed(class_names) or None,
-            factory=network if ":" in network else net_name,
+            class_names=readers.listed(class_names) or None,
+            factory=network if ":" in network or is_onnx(network) else net_name,
             run=out,
             head=head,
             output=output_named(output),
@@ -163,6 +182,16 @@ def audit(
     findings = findings.with_command(opt.command_line())
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
+
+
+def _audit_arrays(
+    arrays: dict[str, Any], class_names: Sequence[str], out: str, options: dict[str, Any]
+) -> Audit:
+    """The audit of a network that runs elsewhere, from arrays of what it gave."""
+    own = files.without_network(options)
+    names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
+    test = arrays.pop("test")
+    return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 
 
 def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:

@@ -14,6 +14,12 @@ from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
+from nescio.evaluation.audit.planner_section import PlannedGuarantee as PlannedGuarantee
+from nescio.evaluation.audit.planner_section import Planner as Planner
+from nescio.evaluation.audit.remedies_section import Gain as Gain
+from nescio.evaluation.audit.remedies_section import Remedies as Remedies
+from nescio.evaluation.audit.remedies_section import TriedRemedy as TriedRemedy
+from nescio.evaluation.audit.sections import Budget as Budget
 from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
 from nescio.evaluation.audit.verdict import Verdict as Verdict
@@ -50,6 +56,7 @@ from nescio.evaluation.label_errors import label_scores as label_scores
 from nescio.evaluation.leave_classes_out import leave_classes_out as leave_classes_out
 from nescio.evaluation.patch_success import PatchSuccess as PatchSuccess
 from nescio.evaluation.patch_success import patch_success as patch_success
+from nescio.evaluation.quality_of import quality_of as quality_of
 from nescio.evaluation.regression import OWN_INTERVALS as OWN_INTERVALS
 from nescio.evaluation.regression import IntervalQuality as IntervalQuality
 from nescio.evaluation.regression import RegressionFindings as RegressionFindings

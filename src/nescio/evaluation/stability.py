@@ -65,6 +65,7 @@ class Stability:
     examples: tuple[AdversarialExample, ...] = ()
     lipschitz: LipschitzFindings | None = None
     deformations: Mapping[str, ShiftCurves] = field(default_factory=dict)  # by kind; of images
+    corruptions: Mapping[str, ShiftCurves] = field(default_factory=dict)  # by kind
     patch: PatchSuccess | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,6 +89,8 @@ def stability(
     norm: str = "linf",
     samples: int = 100,
     steps: int = 20,
+    examples: int = EXAMPLES,
+    lipschitz: bool = True,
     patch: bool = False,
     head: Head | str | None = None,
     output: Output = None,
@@ -100,8 +103,10 @@ def stability(
 
     data: inputs and labels. norm: of changes, "linf", "l2" or "l1", in units of the range of the
     data. samples: the number of correct answers that are attacked, and of images that are deformed,
-    which works in the range from 0 to 1. patch: also make a patch of a
-    third of the side from one half of the images, and count whom it misleads in the other.
+    which works in the range from 0 to 1. examples: how many to make that are confidently wrong.
+    lipschitz: also compute Lipschitz constants, which takes the longest. patch: also make a
+    patch of a third of the side from one half of the images, and count whom it misleads in the
+    other.
     """
     norm_named(norm)  # what is asked wrongly is refused, not left out
     if min(samples, steps) < 1:
@@ -127,9 +132,10 @@ def stability(
     changes = tried(
         "changes", lambda: smallest_changes(read, (x, y), samples=samples, steps=steps, **how)
     )
-    examples = tried("examples", lambda: adversarial_examples(read, (x, y), count=EXAMPLES, **how))
+    made = {"count": examples, "steps": 2 * steps, **how}
+    shown = tried("examples", lambda: adversarial_examples(read, (x, y), **made))
     constants = None
-    if changes is not None:
+    if changes is not None and lipschitz:
         constants = tried("lipschitz", lambda: _constants(read, x, y, changes, seed))
     moved: dict[str, ShiftCurves] = {}
     if changes is not None and x.ndim == 4:
@@ -141,7 +147,7 @@ def stability(
         norm=norm,
         images=x.ndim == 4,
         changes=changes,
-        examples=examples or (),
+        examples=shown or (),
         lipschitz=constants,
         deformations=moved,
         patch=tried("patch", lambda: _patched(read, x, y, seed)) if patch else None,

@@ -5,6 +5,9 @@ from nescio.guards.decisions import DECISIONS as DECISIONS
 from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
 from nescio.guards.decisions import no_answers as no_answers
+from nescio.guards.guarantee_plan import GuaranteePlan as GuaranteePlan
+from nescio.guards.guarantee_plan import guarantee_plan as guarantee_plan
+from nescio.guards.guarantee_plan import rounded_up as rounded_up
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
 from nescio.guards.guard_file import described as described
@@ -17,8 +20,6 @@ from nescio.guards.largest_coverage import largest_coverage as largest_coverage
 from nescio.guards.largest_coverage import upper_bound as upper_bound
 from nescio.guards.map_decisions import MapDecisions as MapDecisions
 from nescio.guards.map_guard import MapGuard as MapGuard
-from nescio.guards.promise_plan import PromisePlan as PromisePlan
-from nescio.guards.promise_plan import promise_plan as promise_plan
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
 from nescio.guards.splitting import fewest_samples as fewest_samples

@@ -16,6 +16,7 @@ probability 1 - confidence, give a lower bound of d.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context
 
 from nescio.core import NescioError
 from nescio.guards.largest_coverage import check_shares, lower_bound, upper_bound
@@ -57,6 +58,19 @@ class ShiftBudget:
     distance: float  # in total variation: the guarantee survives every change up to it
     at: tuple[AtDistance, ...]  # what remains of it after larger changes
     ood: Mapping[str, Mixed] = field(default_factory=dict)  # by OOD set
+
+    @property
+    def certificates(self) -> tuple[str, ...]:
+        """What is proved, with its assumption; nothing where no change is survived."""
+        if not self.distance:
+            return ()
+        shown = Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(self.distance)
+        return (
+            f"With a confidence of {100 * self.confidence:g} %, at most {100 * self.risk:g} % of "
+            "the answers are wrong under any change of the inputs up to a total variation of "
+            f"{shown:f}, shown by {self.errors} wrong of {self.answered:,} answers to "
+            f"{self.samples:,} samples, if these are independent draws of the unchanged inputs.",
+        )
 
 
 def shift_budget(

@@ -4,9 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nescio.integrations.lightning import LightningCallback as LightningCallback
     from nescio.integrations.sklearn import GuardedClassifier as GuardedClassifier
+    from nescio.integrations.transformers import TransformersCallback as TransformersCallback
 
-HOMES = {"GuardedClassifier": "sklearn"}
+HOMES = {
+    "GuardedClassifier": "sklearn",
+    "LightningCallback": "lightning",
+    "TransformersCallback": "transformers",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
 from nescio.report.audit_text import verdict_text as verdict_text
+from nescio.report.model_card import model_card as model_card
 from nescio.report.notebook import audit_html as audit_html
 from nescio.report.notebook import cut_grid as cut_grid
 from nescio.report.notebook import decisions_html as decisions_html

@@ -88,7 +88,7 @@ def test_errors_are_the_most_confident_ones(material, cases):
 
 def test_neighbors_are_the_nearest_training_samples(material, cases):
     one, observed = cases.errors[0], material.observed
-    far = torch.cdist(observed.test[[one.sample]].double(), observed.train.double())[0]
+    far = torch.cdist(observed.of(torch.tensor([one.sample])).double(), observed.train.double())[0]
     assert [near.sample for near in one.neighbors] == far.topk(3, largest=False).indices.tolist()
     assert all(near.label == int(material.train[1][near.sample]) for near in one.neighbors)
     assert "features" in cases.space
@@ -133,7 +133,7 @@ def test_answers_alone_have_rows(material):
     found = worst_cases(bare)
     assert found.error_rows
     assert found.errors[0].view.picture is None
-    by_features = replace(bare, features=material.observed.test,
+    by_features = replace(bare, features=material.observed.of(torch.arange(200)),
                           train_features=material.observed.train)  # fmt: skip
     assert worst_cases(by_features).errors[0].neighbors
 

@@ -17,6 +17,7 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
+from nescio.evaluation.audit.answers_only import from_arrays
 from nescio.evaluation.audit.audit_classes import audit_classes
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.kept_parts import forget
@@ -75,6 +76,12 @@ class Audit:
         forget(folder)
         return folder / "audit.html"
 
+    def model_card(self, *, level: int = 2) -> str:
+        """A section for a model card, in Markdown; level: of its heading."""
+        from nescio.report import model_card
+
+        return model_card(self.findings, level=level)
+
     def bound_for(
         self, folder: str | Path, *, net: str | None = None, columns: Sequence[str] | None = None
     ) -> "Audit":
@@ -111,7 +118,7 @@ class Audit:
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def audit(
-    net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
+    net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor] | None,
     data: Any,
     *,
     train: Any = None,
@@ -140,7 +147,8 @@ def audit(
     `audit(net, test, train=train, ood={"letters": z}).save("out")`. Of a regression (a head such as
     "gaussian", or targets that are not whole) it is about predicted intervals and deviations.
 
-    net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
+    net: a network, a predictor, or several by name; the first gets a guard. None: a network that
+    runs elsewhere; all data are then what it gave, `nescio.recorded`. data: test inputs and
     labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
     noise and the detector of the guard.
     validation: other held-out data, which fit temperatures and the guard; without them a half of
@@ -163,6 +171,9 @@ def audit(
     several; they count in place of the default limits.
     """
     required = requirements(require)
+    others = {"train": train, "validation": validation, "ood": ood}
+    if net is None:
+        net, data, others = from_arrays(data, others)
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
     plan = AuditPlan.of(budget, skip, also, folder=run)
@@ -170,7 +181,7 @@ def audit(
     findings, guard = (audit_regression if regression else audit_classes)(
         bare,
         data,
-        others={"train": train, "validation": validation, "ood": ood},
+        others=others,
         reading={"head": head, "output": output},
         names=names,
         plan=plan,

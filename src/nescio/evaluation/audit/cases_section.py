@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nescio.core import NescioError, Regression, quiet
@@ -48,7 +49,7 @@ class _Album:
         """Test samples with what was answered."""
         if not len(rows):
             return ()
-        features = None if self.bank is None else self.material.observed.test[list(rows)]
+        features = None if self.bank is None else self.material.observed.of(torch.tensor(rows))
         return self._all("test", self.material.x, rows, facts, features)
 
     def ood_samples(
@@ -99,14 +100,16 @@ def _album(material: Material) -> tuple[_Album, str | None, str | None]:
     inputs = material.x if material.train is None else material.train[0]
     view = Viewer.of(inputs, material.columns)
     try:
-        observed = material.observed
-        if observed.train is None or not len(observed.train):
+        if material.train is None and material.train_features is None:
             raise NescioError(
                 "there are no training data: give train=, on the command line --train"
             )
+        observed = material.observed
+        assert observed.train is not None
         given = material.train or (None, None)
+        x = None if material.x is None else given[0]
         bank = TrainingBank(
-            features=observed.train, rows=observed.rows, x=given[0], labels=given[1], view=view
+            features=observed.train, rows=observed.rows, x=x, labels=given[1], view=view
         )
         return _Album(material, view, bank, decided), observed.space, None
     except NescioError as error:

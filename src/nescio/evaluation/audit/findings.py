@@ -236,6 +236,7 @@ class GuardFindings:
     detector: str | None = None
     failure: str | None = None
     own_network: bool | None = None
+    arrays: tuple[str, ...] = ()  # that it reads, of a network that runs elsewhere
     guarantees: tuple[str, ...] | None = None
     test: OnTest | None = None
     broken: Broken | None = None

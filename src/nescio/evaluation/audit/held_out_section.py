@@ -46,6 +46,23 @@ def calibration(
     """
     if map_of(predictor) is not None:
         return CalibrationFindings(skipped="it is calibrated already")
+    before, after, fitted = tempered(predictor, held, seen)
+    y = held.measured[1]
+    first = _calibrated(before, y, seed)
+    if after is None or isinstance(fitted, str):
+        return CalibrationFindings(before=first, skipped=str(fitted))
+    last = _calibrated(after, y, seed)
+    return CalibrationFindings(before=first, after=last, temperature=fitted.temperature)
+
+
+@torch.no_grad()
+def tempered(
+    predictor: Predictor, held: Held, seen: Seen | None = None
+) -> tuple[Tensor, Tensor | None, Map | str]:
+    """Log-probabilities `(n, C)` of the samples that measure, before and after a temperature.
+
+    And the temperature, which the other samples fit; or why there is none.
+    """
     fitting, measured = _answers(predictor, held, seen)
     fitted, why = _fitted(fitting, held.fitting[1])
     before, after = [], []
@@ -54,12 +71,9 @@ def calibration(
         before.append(prediction.log_probs)
         if fitted is not None:
             after.append(fitted(prediction).log_probs)
-    y = held.measured[1]
-    first = _calibrated(torch.cat(before), y, seed)
     if fitted is None:
-        return CalibrationFindings(before=first, skipped=why)
-    last = _calibrated(torch.cat(after), y, seed)
-    return CalibrationFindings(before=first, after=last, temperature=fitted.temperature)
+        return torch.cat(before), None, why or ""
+    return torch.cat(before), torch.cat(after), fitted
 
 
 def _answers(predictor: Predictor, held: Held, seen: Seen | None) -> tuple[Answers, Answers]:

@@ -14,7 +14,7 @@ def likely_label_errors(material: Material) -> LabelErrors:
         try:
             observed = material.observed
             known = {
-                "features": observed.test,
+                "features": observed.of,
                 "train_features": observed.train,
                 "train_labels": labels[observed.rows],
             }

@@ -20,17 +20,24 @@ TRAINING = {"quick": 2_000, "standard": 10_000, "thorough": 50_000}  # samples, 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedFeatures:
-    """Features `(N, F)` of the test samples and `(n, F)` of some training samples.
+    """Features `(n, F)` of some training samples, and of other samples where they are asked for.
 
-    rows: which training samples. read: features of other inputs; None where these are not known.
-    space: what they are features of, in words.
+    rows: which training samples. read: features of inputs. space: what they are, in words.
     """
 
-    test: Tensor
+    given: Tensor | None = None  # (N, F) of the test samples, where these came as features
+    x: Any = None  # the test inputs
     train: Tensor | None
     rows: Tensor
-    read: Callable[[Any], Tensor] | None
+    read: Callable[[Any], Tensor] | None = None
     space: str
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Features of some test samples, by their row numbers."""
+        if self.given is not None:
+            return self.given[rows]
+        assert self.read is not None
+        return self.read(self.x[rows])
 
 
 def observed_features(material: "Material") -> ObservedFeatures:
@@ -42,9 +49,7 @@ def observed_features(material: "Material") -> ObservedFeatures:
     if material.features is not None:
         train = None if material.train_features is None else material.train_features[rows]
         given = material.features
-        return ObservedFeatures(
-            test=given, train=train, rows=rows, read=None, space="the features given"
-        )
+        return ObservedFeatures(given=given, train=train, rows=rows, space="the features given")
     x = material.inputs()
     inputs = None if material.train is None else material.train[0][rows]
     try:
@@ -52,7 +57,7 @@ def observed_features(material: "Material") -> ObservedFeatures:
     except NescioError:  # a network without such a layer: the inputs themselves
         read = _reader_of_inputs(x if inputs is None else inputs)
         train = None if inputs is None else read(inputs)
-        return ObservedFeatures(test=read(x), train=train, rows=rows, read=read, space="the inputs")
+        return ObservedFeatures(x=x, train=train, rows=rows, read=read, space="the inputs")
 
 
 def _some(known: int, most: int, seed: int) -> Tensor:
@@ -74,7 +79,7 @@ def _of_network(predictor: Any, x: Inputs, train: Inputs | None, rows: Tensor) -
 
     name = observe(member, x[:2], labels=False, progress=False).layer(None)
     return ObservedFeatures(
-        test=read(x),
+        x=x,
         train=None if train is None else read(train),
         rows=rows,
         read=read,

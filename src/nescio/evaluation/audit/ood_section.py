@@ -209,11 +209,19 @@ def shifted(
 
 def turned(units: Units) -> Shifted:
     """A rotation of images with any range; what comes in at the corners is its low end."""
-    inner = rotation()
+    return in_units(rotation(), units)
+
+
+def in_units(inner: Shifted, units: Units, *, inside: bool = True) -> Shifted:
+    """A shift of images, or of numbers between 0 and 1, for inputs with any range.
+
+    inside: what leaves the range of the data is cut to it.
+    """
     if units.natural:
         return inner
 
     def change(x: Tensor, strength: float, numbers: Indices) -> Tensor:
-        return units.inputs(inner.change(units.shares(x), strength, numbers).clamp(0, 1))
+        moved = inner.change(units.shares(x), strength, numbers)
+        return units.inputs(moved.clamp(0, 1) if inside else moved)
 
     return Shifted(inner.name, inner.description, change, images=False)

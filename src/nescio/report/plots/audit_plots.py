@@ -276,6 +276,8 @@ def _share(value: float) -> str:
 
 def _legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
+    if not labels:  # nothing to draw, as where no ray becomes confident
+        return
     room = 72 * figure.get_figwidth() / (6.6 * max(map(len, labels)) + 60)  # points a column
     columns = min(3, max(1, int(room)))
     rows = -(-len(labels) // columns)

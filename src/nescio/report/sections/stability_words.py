@@ -28,6 +28,11 @@ NOTE = (
     "Of correct answers, the share that a change of at most some size flips, in per cent, with "
     "exact 95 % intervals. The flips were found by attacks and checked; there may be smaller ones."
 )
+CORRUPTED = {  # rows of a table of corruptions: whose number, and its words
+    ("network", "accuracy"): "accuracy",
+    ("guard", "answered"): "answered by the guard",
+    ("guard", "risk"): "errors among its answers",
+}
 DEFORMED = (
     "The share of labels that another view of the image changes, in per cent, with exact 95 % "
     "intervals; the network is the same, and nothing is attacked."
@@ -65,11 +70,12 @@ def stability_words(found: Stability, audit: AuditFindings) -> Section:  # noqa:
 
 
 def stability_tables(found: Stability) -> list[Grid]:
-    """The share that is flipped by the size of a change, and by deformations."""
+    """The share that is flipped by the size of a change, by deformations, and by corruptions."""
     tables = []
     if found.changes is not None:
         tables.append(_flipped_table(found.changes, images=found.images))
-    return tables + [_deformed_table(kind, one) for kind, one in found.deformations.items()]
+    tables += [_deformed_table(kind, one) for kind, one in found.deformations.items()]
+    return tables + [_corrupted_table(kind, one) for kind, one in found.corruptions.items()]
 
 
 def flips_half(found: Stability) -> str:
@@ -167,6 +173,22 @@ def _flipped_table(found: SmallestChanges, *, images: bool) -> Grid:
         title="by the size of a change",
         stacked=True,
         samples=f"{len(found.size):,} correct answers",
+    )
+
+
+def _corrupted_table(kind: str, curves: ShiftCurves) -> Grid:
+    rows = []
+    for (subject, metric), label in CORRUPTED.items():
+        found = [curves.results.row(subject, one.name, metric) for one in curves.sets]
+        if any(row is not None for row in found):
+            rows.append((label, [cell_of(row, digits=1, scale=100) for row in found]))
+    return Grid(
+        corner=f"in per cent; {curves.description}",
+        head=[one.name for one in curves.sets],
+        rows=rows,
+        title=f"under {kind}",
+        stacked=True,
+        samples=f"{curves.samples:,} test samples",
     )
 
 

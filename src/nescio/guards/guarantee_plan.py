@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromisePlan:
+class GuaranteePlan:
     """What it takes to guarantee a risk at a coverage; None: no number of samples is enough."""
 
     risk: float
@@ -45,7 +45,7 @@ class PromisePlan:
     # None: the error rate is not below the risk, or so near it that millions would be needed
 
 
-def promise_plan(
+def guarantee_plan(
     score: Numbers,
     wrong: Numbers,
     *,
@@ -53,7 +53,7 @@ def promise_plan(
     coverage: float,
     confidence: float = 0.95,
     seed: int = 0,
-) -> PromisePlan:
+) -> GuaranteePlan:
     """The number of labeled samples with which a risk at a coverage can be guaranteed.
 
     With `needed` calibration samples, `largest_coverage` answers the share `coverage` of them in 4
@@ -66,7 +66,7 @@ def promise_plan(
 
     >>> rng = np.random.default_rng(0)
     >>> score = rng.random(2000)
-    >>> plan = promise_plan(score, rng.random(2000) < 0.02 * score, risk=0.02, coverage=0.9)
+    >>> plan = guarantee_plan(score, rng.random(2000) < 0.02 * score, risk=0.02, coverage=0.9)
     >>> plan.errors, plan.needed, plan.high
     (14, 951, 1570)
     """
@@ -80,7 +80,7 @@ def promise_plan(
     )
     ends = (observed.value, observed.low, observed.high)
     needed, low, high = (walk.fewest(rate) for rate in ends)
-    return PromisePlan(
+    return GuaranteePlan(
         risk=risk,
         coverage=coverage,
         confidence=confidence,
@@ -163,7 +163,7 @@ class _Walk:
         while high - low > max(1, low // 200):
             middle = (low + high) // 2
             low, high = (low, middle) if self.arriving(middle, rate) >= POWER else (middle, high)
-        return _rounded(high)
+        return rounded_up(high)
 
     def arriving(self, samples: int, rate: float) -> float:
         """The share of walks with this number of samples that pass every test."""
@@ -180,7 +180,7 @@ class _Walk:
         return float((fine & (self.least[early] <= first)).mean())
 
 
-def _rounded(count: int) -> int:
-    """Upwards to a few digits."""
+def rounded_up(count: int) -> int:
+    """To a few digits."""
     unit = int(10 ** max(0, len(str(count)) - DIGITS))
     return -(-count // unit) * unit

@@ -1,0 +1,78 @@
+"""A callback for Lightning: calibration is logged at each validation, a guard made at the end."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from nescio.core import NescioError
+from nescio.integrations.checkup import Checkup
+
+
+def _callback() -> Any:
+    """The base class, of the package that the user has imported: there are two of one content."""
+    if sys.modules.get("lightning.pytorch") is not None:
+        from lightning.pytorch import Callback as Newer
+
+        return Newer
+    try:
+        from pytorch_lightning import Callback
+    except ImportError:
+        raise NescioError(
+            "this callback needs Lightning: pip install nescio[lightning], or lightning"
+        ) from None
+    return Callback
+
+
+class LightningCallback(Checkup, _callback()):  # type: ignore[misc]
+    """Logs the quality on the validation data of each epoch; makes the guard when fit ends.
+
+    >>> check = LightningCallback(calibration, train=loader, risk=0.05)  # doctest: +SKIP
+    >>> Trainer(callbacks=[check]).fit(module, loader, validation)  # doctest: +SKIP
+    >>> check.guard(x_new)  # doctest: +SKIP
+
+    The numbers are logged as `nescio/ece` and so on, so that `monitor="nescio/nll"` works.
+
+    network: from the module to the network that gives logits, for example
+      `lambda module: module.net`; None: the module itself.
+    The other options are those of `Checkup`.
+    """
+
+    def __init__(
+        self,
+        calibration: Any,
+        *,
+        network: Callable[[Any], nn.Module] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(calibration, **options)
+        self.network = network
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """See whether the calibration data fit the network."""
+        if trainer.is_global_zero:
+            self.check(self._net(pl_module))
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Log the quality."""
+        if not trainer.sanity_checking and trainer.state.fn == "fit":
+            loaders = trainer.val_dataloaders
+            first = loaders[0] if isinstance(loaders, list) else loaders
+            numbers = self.measure(self._net(pl_module), first)
+            pl_module.log_dict(_named(numbers), rank_zero_only=True)
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Make the guard and the audit, and log their numbers."""
+        if trainer.is_global_zero:
+            numbers = self.examine(self._net(pl_module))
+            for logger in trainer.loggers:
+                logger.log_metrics(_named(numbers), step=trainer.global_step)
+
+    def _net(self, module: Any) -> nn.Module:
+        found: nn.Module = module if self.network is None else self.network(module)
+        return found
+
+
+def _named(numbers: dict[str, float]) -> dict[str, float]:
+    return {f"nescio/{name}": value for name, value in numbers.items()}
