@@ -23,6 +23,7 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
+from nescio.cli.group_labels import GROUP, columns_aside, groups_named
 from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
@@ -57,6 +58,7 @@ PARAMETERS = [
         "and the guard.  [default: half of --data]"),
     opt.TARGET,
     opt.CLASS_NAMES,
+    GROUP,
     option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
         "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
     opt.OUTPUT,
@@ -203,6 +205,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
             "and without --recipe, --passes and --epochs"
         )
     test = labeled(data_name)
+    options["groups"] = groups_named(options.pop("group", ()), data_name)
     shape = tuple(test[0].shape[1:])
     for part in ("train", "validation"):
         name = options.pop(f"{part}_name", None)
@@ -221,6 +224,7 @@ def audit_files(
     validation_name: str | None = None,
     target: str | None = None,
     class_names: Sequence[str] | None = None,
+    group: Sequence[str] = (),
     ood: Sequence[str] = (),
     recipe: Sequence[str] = (),
     factory: str | None = None,
@@ -234,6 +238,7 @@ def audit_files(
 ) -> Audit:
     """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
 
+    group: columns of the data, or NAME=FILE.npy, that name the group of each test sample.
     recipe: trained beside the network, on the data of `train_name`, in folders within `run`.
     factory: `package.module:factory` of a network that is not one of nescio's.
     """
@@ -242,7 +247,8 @@ def audit_files(
     check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target, net)
+    columns = input_columns(data_name, target, net, aside=columns_aside(group))
+    groups = groups_named(group, data_name)
     numbers = task_of(net, head) == "regression"
     read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
     train: Pair | None
@@ -262,22 +268,29 @@ def audit_files(
     others = ood_by_name(
         ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
     )
+    how: dict[str, Any] = {"epochs": epochs, "seed": seed, "run": run}
     for chosen in remedies:
         assert train is not None
         check_fit(str(train_name), train[0], shape)
-        make_net, standardize = _like(net, factory)
-        note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
-        how: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardize": standardize}
-        predictors[chosen.title] = train_remedy(
-            chosen, make_net, train, run=run, schedule="cosine", **how
-        )
+        predictors[chosen.title] = _trained(chosen, net, factory, train, **how)
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
     data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
+    data["groups"] = groups
     findings = run_audit(predictors, test, **data, seed=seed, **options)
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
     )
+
+
+def _trained(
+    chosen: Remedy, net: Any, factory: str | None, train: Pair, *, epochs: int, **how: Any
+) -> Any:
+    """A recipe, trained from other initial weights of the architecture of `net`."""
+    make_net, standardize = _like(net, factory)
+    note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
+    how |= {"epochs": epochs, "standardize": standardize, "schedule": "cosine"}
+    return train_remedy(chosen, make_net, train, **how)
 
 
 def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Test samples of an audit whose labels are likely wrong."""
 
+from typing import Any
+
 from nescio.core import NescioError
 from nescio.evaluation.audit.sections import Material, section
 from nescio.evaluation.label_errors import LabelErrors, find_label_errors
@@ -9,7 +11,7 @@ from nescio.evaluation.label_errors import LabelErrors, find_label_errors
 def likely_label_errors(material: Material) -> LabelErrors:
     """Test samples whose labels the network, and their neighbors, speak against."""
     labels = None if material.train is None else material.train[1]
-    known = {}
+    known: dict[str, Any] = {}
     if labels is not None:
         try:
             observed = material.observed

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nescio.evaluation import AuditFindings, Cases, TrainingNeighbor, WorstCase
-from nescio.report.audit_section import Picture, Pictures, Section
+from nescio.report.audit_section import PagePicture, Pictures, Section
 from nescio.report.render import Grid
 from nescio.report.sections.section_words import words_of
 
@@ -128,13 +128,13 @@ def _pictures(title: str, cases: Sequence[WorstCase], names: Sequence[str] | Non
     )
 
 
-def _with_neighbors(one: WorstCase, names: Sequence[str] | None) -> list[Picture]:
+def _with_neighbors(one: WorstCase, names: Sequence[str] | None) -> list[PagePicture]:
     if one.view.picture is None:
         return []
     answered = f"answered {named(one.answer, names)}, {_share(one.confidence)}"
     truth = [] if one.label is None else [f"is {named(one.label, names)}"]
     guard = [] if one.decision is None else [f"guard: {one.decision}"]
-    first = Picture(
+    first = PagePicture(
         png=one.view.picture,
         alt=f"{_row(one)}: {', '.join([*truth, answered])}",
         lines=(_row(one), *truth, answered, *guard),
@@ -142,9 +142,9 @@ def _with_neighbors(one: WorstCase, names: Sequence[str] | None) -> list[Picture
     return [first, *(_neighbor(near, names) for near in one.neighbors if near.view.picture)]
 
 
-def _neighbor(near: TrainingNeighbor, names: Sequence[str] | None) -> Picture:
+def _neighbor(near: TrainingNeighbor, names: Sequence[str] | None) -> PagePicture:
     assert near.view.picture is not None
     label = () if near.label is None else (f"is {named(near.label, names)}",)
     row = f"training row {near.sample}"
     lines = (row, *label, f"distance {near.distance:.3g}")
-    return Picture(png=near.view.picture, alt=f"neighbor: {', '.join(lines)}", lines=lines)
+    return PagePicture(png=near.view.picture, alt=f"neighbor: {', '.join(lines)}", lines=lines)
