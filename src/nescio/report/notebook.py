@@ -1,4 +1,4 @@
-"""What values look like in a notebook: small tables, in which names from outside stay text."""
+"""What values look like in a notebook: small tables, in which names stay text."""
 
 import html
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The worst cases of an audit: confident errors, confident OOD inputs, withheld right answers."""
+"""The worst answers in an audit: confident errors, confident OOD inputs, withheld right ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
