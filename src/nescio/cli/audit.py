@@ -11,6 +11,7 @@ from torch import nn
 from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
+from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
     data_to_test,
@@ -149,6 +150,7 @@ def audit(
         --ood-features letters=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
+    digests = command_files(opt.command_line())
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
@@ -181,7 +183,7 @@ def audit(
             output=output_named(output),
             **options,
         )
-    findings = findings.with_command(opt.command_line())
+    findings = findings.with_command(opt.command_line(), digests)
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
 
@@ -190,8 +192,10 @@ def _audit_arrays(
     arrays: dict[str, Any], class_names: Sequence[str], out: str, options: dict[str, Any]
 ) -> Audit:
     """The audit of a network that runs elsewhere, from arrays of what it gave."""
+    groups = groups_named(options.pop("group", ()), None)
     own = files.without_network(options)
     names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
+    names["groups"] = groups
     test = arrays.pop("test")
     return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nescio.integrations.lightning import LightningCallback as LightningCallback
+    from nescio.integrations.mlflow import NescioEvaluator as NescioEvaluator
     from nescio.integrations.sklearn import GuardedClassifier as GuardedClassifier
     from nescio.integrations.transformers import TransformersCallback as TransformersCallback
 
 HOMES = {
     "GuardedClassifier": "sklearn",
     "LightningCallback": "lightning",
+    "NescioEvaluator": "mlflow",
     "TransformersCallback": "transformers",
 }
 
