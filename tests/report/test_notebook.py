@@ -11,6 +11,7 @@ from nescio.core import Categorical, DataSet, Gaussian, Results, Row
 
 EVIL = "<script>alert('1')</script>\u202e\n\"'"
 ALLOWED = {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "h4", "ul", "li", "pre"}
+ALLOWED |= {"abbr", "caption"}
 
 
 class Tags(HTMLParser):
