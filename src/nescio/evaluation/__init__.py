@@ -14,6 +14,7 @@ from nescio.evaluation.audit.cases_section import Cases as Cases
 from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
+from nescio.evaluation.audit.guard_section import broken_by as broken_by
 from nescio.evaluation.audit.named_files import FileDigest as FileDigest
 from nescio.evaluation.audit.named_files import digest_of as digest_of
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
@@ -23,6 +24,7 @@ from nescio.evaluation.audit.provenance import Provenance as Provenance
 from nescio.evaluation.audit.remedies_section import Gain as Gain
 from nescio.evaluation.audit.remedies_section import Remedies as Remedies
 from nescio.evaluation.audit.remedies_section import TriedRemedy as TriedRemedy
+from nescio.evaluation.audit.requirements import requirements as requirements
 from nescio.evaluation.audit.sections import Budget as Budget
 from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings

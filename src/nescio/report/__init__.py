@@ -8,6 +8,7 @@ from nescio.report.card_words import checks_text as checks_text
 from nescio.report.diff_page import diff_page as diff_page
 from nescio.report.diff_words import diff_markdown as diff_markdown
 from nescio.report.diff_words import diff_text as diff_text
+from nescio.report.guard_words import guard_usage as guard_usage
 from nescio.report.model_card import model_card as model_card
 from nescio.report.notebook import audit_html as audit_html
 from nescio.report.notebook import cut_grid as cut_grid
