@@ -10,12 +10,21 @@ from typing import Any
 
 import click
 
-from nescio.cli.options import RESUMABLE, note
+from nescio.cli.options import RESUMABLE, WORDS, note
 from nescio.spelling import did_you_mean
 from nescio.version import VERSION
 
 COMMANDS = {  # the file, and the first sentence of the help
     "audit": ("audit", "Measure how far a network can be trusted."),
+    "diff": ("diff", "Say what got worse or better from one audit to another, with tests."),
+    "card": (
+        "card",
+        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
+    ),
+    "verify": (
+        "verify",
+        "Compute every claim of a safety card again, and compare to the last printed digit.",
+    ),
     "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
     "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
     "explain": ("explain", "Say which training samples a network's answers rest on."),
@@ -33,6 +42,8 @@ COMMANDS = {  # the file, and the first sentence of the help
     "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
     "data": ("data", "List, download and check data sets that are not part of nescio."),
     "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
+    "init": ("init", "Write a commented script that audits and guards a network."),
+    "completion": ("completion", "Print what makes the Tab key complete nescio in a shell."),
 }
 
 
@@ -54,6 +65,11 @@ class Teaching(click.Group):
             if isinstance(one, click.Command) and one.name == name
         )
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words, and remember them as they were typed."""
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -77,9 +93,20 @@ class Teaching(click.Group):
                 os.open(os.devnull, os.O_RDWR)
         return super().main(*args, **options)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """The context; a wrong use is an error as any other, for audits have exit codes 2 and 3."""
+        try:
+            return super().make_context(*args, **options)
+        except click.UsageError as error:
+            error.exit_code = 1  # type: ignore[misc]
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            error.exit_code = 1  # type: ignore[misc]
+            raise
         except ValueError as error:  # those of nescio are
             from nescio.core import NescioError
 

@@ -161,7 +161,7 @@ def factory_named(text: str) -> Callable[..., nn.Module]:
         raise NescioError(f"a network is named package.module:factory, got {text!r}{likely(text)}")
     if module_name.endswith(".py"):
         raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
-    _search_here()
+    search_here()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -188,7 +188,7 @@ def likely(text: str) -> str:
     module_name, _, name = text.rpartition(".")
     if not all(part.isidentifier() for part in text.split(".")) or not module_name or name == "py":
         return ""
-    _search_here()
+    search_here()
     try:
         there = importlib.util.find_spec(module_name) is not None
     except (ImportError, ValueError):
@@ -196,7 +196,8 @@ def likely(text: str) -> str:
     return f"; did you mean {module_name}:{name}?" if there else ""
 
 
-def _search_here() -> None:
+def search_here() -> None:
+    """Find modules of the current folder first."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 

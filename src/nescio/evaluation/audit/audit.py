@@ -21,6 +21,7 @@ from nescio.evaluation.audit.answers_only import from_arrays
 from nescio.evaluation.audit.audit_classes import audit_classes
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.kept_parts import forget
+from nescio.evaluation.audit.named_files import FileDigest
 from nescio.evaluation.audit.requirements import requirements
 from nescio.evaluation.audit.sections import AuditPlan, Budget
 from nescio.evaluation.audit.verdict import Verdict, judged_json, verdict_of
@@ -59,22 +60,29 @@ class Audit:
     def save(self, folder: str | Path) -> Path:
         """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
-        Returns the path of the page.
+        `audit.xml` (JUnit) and `summary.md` hold the verdict. Returns the path of the page.
         """
-        from nescio.report import audit_page
+        from nescio.report import audit_page, junit_xml, summary_markdown
 
         folder = make_folder(Path(folder))
         whole = self
         if self.guard is not None:
             whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
             write_json(folder / f"{GUARD}.json", described(self.guard))
-        else:  # one of an earlier audit would speak for another network
+        elif not self._is_loaded:  # one of an earlier audit would speak for another network
             for name in (GUARD, f"{GUARD}.json"):
                 (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
+        write_atomically(folder / "audit.xml", junit_xml(whole.verdict))
+        write_atomically(folder / "summary.md", summary_markdown(whole.verdict))
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         forget(folder)
         return folder / "audit.html"
+
+    @property
+    def _is_loaded(self) -> bool:
+        """Whether there is a guard, in a file, but not here."""
+        return self.findings.guard is not None and self.findings.guard.file is not None
 
     def model_card(self, *, level: int = 2) -> str:
         """A section for a model card, in Markdown; level: of its heading."""
@@ -96,9 +104,12 @@ class Audit:
         bound = self._with_guard(file=str(Path(folder) / GUARD), net=net)
         return replace(bound, guard=replace(self.guard, notes=notes))
 
-    def with_command(self, command: Sequence[str]) -> "Audit":
-        """The same with the command that made it."""
-        return replace(self, findings=replace(self.findings, command=tuple(command)))
+    def with_command(
+        self, command: Sequence[str], files: Mapping[str, FileDigest] | None = None
+    ) -> "Audit":
+        """The same with the command that made it, and the digests of the files that it read."""
+        noted = replace(self.findings, command=tuple(command), files=dict(files or {}))
+        return replace(self, findings=noted)
 
     def _with_guard(self, **changes: Any) -> "Audit":
         assert self.findings.guard is not None
@@ -111,7 +122,9 @@ class Audit:
         return audit_text(self.findings)
 
     def _repr_html_(self) -> str:
-        return self.results._repr_html_()
+        from nescio.report import audit_html
+
+        return audit_html(self)
 
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
