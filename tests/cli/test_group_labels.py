@@ -60,6 +60,21 @@ def test_a_column_an_array_or_a_file_names_groups(folder, words):
         assert stored["columns"] == ["age", "dose"]
 
 
+def test_arrays_have_groups_from_files(folder):
+    given = np.load("test.npz")
+    np.save("z.npy", np.stack([-3 * given["x"][:, 0], 3 * given["x"][:, 0]], axis=1))
+    np.save("labels.npy", given["y"])
+    command = ["audit", "--logits", "z.npy", "--labels", "labels.npy", "--group", "site.npy",
+               "--skip", "guard", "--out", "out"]  # fmt: skip
+    ran = CliRunner().invoke(main, command)
+    assert ran.exit_code in (0, 2, 3), ran.output
+    stored = json.loads((folder / "out" / "audit.json").read_text())
+    assert stored["sections"]["groups"]["tables"]["site"]["rows"][0]["name"] == "north"
+    found = stored["sections"]["slices"]["searches"][0]
+    assert found["columns"] == ["predicted class", "site"]
+    assert "north" in [one["value"] for one in found["found"][0]["conditions"]]
+
+
 def test_groups_are_words(folder):
     found = groups_named(["code.npy", "here=site.npy"], None)
     assert set(found["code"]) == {"0", "1"}
