@@ -17,9 +17,9 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ("lightning", "transformers")  # tested as pinned
+PARTNERS = ("lightning", "transformers", "onnx")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
-TOOLS |= {"onnxruntime", "onnx", "jsonschema", "playwright", "axe-playwright-python"}
+TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"mlflow-skinny", "pandas"}
 OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
 

@@ -70,7 +70,14 @@ ALLOWED = re.compile(  # ordinary English that a pattern above would catch
     re.IGNORECASE,
 )
 GUARD = r"refus(?:e|es|ed|al|als)"  # a guard abstains
-GUARD_PAGES = ("guard.md", "audit.md", "monitoring.md", "page.html")
+GUARD_PAGES = (
+    "guard.md",
+    "audit.md",
+    "monitoring.md",
+    "page.html",
+    "explorer.html",
+    "section.html",
+)
 BANNED = re.compile(
     "|".join(rf"(?P<_{i}>\b(?:{pattern})\b)" for i, pattern in enumerate(INSTEAD)), re.IGNORECASE
 )

@@ -10,6 +10,8 @@ from torch import nn
 
 from nescio.calibration import temperature
 from nescio.cli import options as opt
+from nescio.cli import recorded_files as files
+from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
     data_to_test,
@@ -22,11 +24,12 @@ from nescio.cli.data_names import (
     ood_data,
     separate_parts,
 )
-from nescio.cli.networks import factory_named, named_predictor, output_named
+from nescio.cli.group_labels import GROUP, columns_aside, groups_named
+from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
-from nescio.data.readers.stream import listed
+from nescio.data import readers
 from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack
 from nescio.evaluation import audit as run_audit
 from nescio.models import (
@@ -56,6 +59,7 @@ PARAMETERS = [
         "and the guard.  [default: half of --data]"),
     opt.TARGET,
     opt.CLASS_NAMES,
+    GROUP,
     option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
         "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
     opt.OUTPUT,
@@ -80,6 +84,13 @@ PARAMETERS = [
     option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
         metavar="SECTION"),
     opt.REPEATS,
+    files.LOGITS,
+    files.FEATURES,
+    files.LABELS,
+    files.PROBABILITIES,
+    *files.TRAIN,
+    *files.VALIDATION,
+    *files.OOD,
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
@@ -129,11 +140,23 @@ def audit(
     \b
     The .npz file holds x (samples, ...) and y (samples,) with integer labels. Make one with
       numpy.savez("test.npz", x=images, y=labels)
+
+    NETWORK may be an .onnx file (pip install nescio[onnx]). Of a network in another framework,
+    arrays of what it gave are enough; only what moves inputs is then left out:
+
+    \b
+    nescio audit model.onnx --data test.npz --train train.npz
+    nescio audit --logits z.npy --features f.npy --labels y.npy --ood-logits letters=zo.npy \\
+        --ood-features letters=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
+    digests = command_files(opt.command_line())
     opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
-    if network is None:
+    if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
+        files.only_arrays(network)
+        findings = _audit_arrays(arrays, readers.listed(class_names), out, options)
+    elif network is None:
         demo = (
             *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
             *("budget", "skip", "also", "seed"),
@@ -146,23 +169,35 @@ def audit(
     else:
         net = named_predictor(network, weights, net_name)
         if has_labels(net, head):
-            names = {"names": listed(class_names) or None, "output": output_named(output)}
+            names = {"names": readers.listed(class_names) or None, "output": output_named(output)}
             _audit_labels(net, data_name, Path(out), {**options, **names})
             return
         findings = audit_files(
             net,
             data_name,
             target=target,
-            class_names=listed(class_names) or None,
-            factory=network if ":" in network else net_name,
+            class_names=readers.listed(class_names) or None,
+            factory=network if ":" in network or is_onnx(network) else net_name,
             run=out,
             head=head,
             output=output_named(output),
             **options,
         )
-    findings = findings.with_command(opt.command_line())
+    findings = findings.with_command(opt.command_line(), digests)
     click.echo(str(findings))
     click.echo(f"page: {findings.save(out)}")
+
+
+def _audit_arrays(
+    arrays: dict[str, Any], class_names: Sequence[str], out: str, options: dict[str, Any]
+) -> Audit:
+    """The audit of a network that runs elsewhere, from arrays of what it gave."""
+    groups = groups_named(options.pop("group", ()), None)
+    own = files.without_network(options)
+    names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
+    names["groups"] = groups
+    test = arrays.pop("test")
+    return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 
 
 def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:
@@ -174,6 +209,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
             "and without --recipe, --passes and --epochs"
         )
     test = labeled(data_name)
+    options["groups"] = groups_named(options.pop("group", ()), data_name)
     shape = tuple(test[0].shape[1:])
     for part in ("train", "validation"):
         name = options.pop(f"{part}_name", None)
@@ -192,6 +228,7 @@ def audit_files(
     validation_name: str | None = None,
     target: str | None = None,
     class_names: Sequence[str] | None = None,
+    group: Sequence[str] = (),
     ood: Sequence[str] = (),
     recipe: Sequence[str] = (),
     factory: str | None = None,
@@ -205,6 +242,7 @@ def audit_files(
 ) -> Audit:
     """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
 
+    group: columns of the data, or NAME=FILE.npy, that name the group of each test sample.
     recipe: trained beside the network, on the data of `train_name`, in folders within `run`.
     factory: `package.module:factory` of a network that is not one of nescio's.
     """
@@ -213,7 +251,8 @@ def audit_files(
     check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
     remedies = remedies_named(recipe)
     _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target, net)
+    columns = input_columns(data_name, target, net, aside=columns_aside(group))
+    groups = groups_named(group, data_name)
     numbers = task_of(net, head) == "regression"
     read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
     train: Pair | None
@@ -233,22 +272,29 @@ def audit_files(
     others = ood_by_name(
         ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
     )
+    how: dict[str, Any] = {"epochs": epochs, "seed": seed, "run": run}
     for chosen in remedies:
         assert train is not None
         check_fit(str(train_name), train[0], shape)
-        make_net, standardize = _like(net, factory)
-        note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
-        how: dict[str, Any] = {"epochs": epochs, "seed": seed, "standardize": standardize}
-        predictors[chosen.title] = train_remedy(
-            chosen, make_net, train, run=run, schedule="cosine", **how
-        )
+        predictors[chosen.title] = _trained(chosen, net, factory, train, **how)
     data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
     data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
     data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
+    data["groups"] = groups
     findings = run_audit(predictors, test, **data, seed=seed, **options)
     return (
         findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
     )
+
+
+def _trained(
+    chosen: Remedy, net: Any, factory: str | None, train: Pair, *, epochs: int, **how: Any
+) -> Any:
+    """A recipe, trained from other initial weights of the architecture of `net`."""
+    make_net, standardize = _like(net, factory)
+    note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
+    how |= {"epochs": epochs, "standardize": standardize, "schedule": "cosine"}
+    return train_remedy(chosen, make_net, train, **how)
 
 
 def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def compare(
     """
     make_folder(Path(out))  # before the work, not after it
     if (arrays := files.taken(options, "train", "ood")) is not None:
-        files.only_arrays(network, *OF_ARRAYS)
+        files.only_arrays(network)
         result = _compare_arrays(arrays, **{name: options[name] for name in OF_ARRAYS})
     elif network is None:
         of_demo = ("detector", "passes", "resamples", "seed")

@@ -11,7 +11,7 @@ import click
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
 from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
-from nescio.cli.networks import named_networks, named_predictor, output_named
+from nescio.cli.networks import is_onnx, named_networks, named_predictor, output_named
 from nescio.cli.options import data_option, note, option
 from nescio.core import NescioError, make_folder, write_json
 from nescio.data import Columns as Encoding
@@ -26,7 +26,6 @@ SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "in
     "answered", "selective_risk")  # fmt: skip
 PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
     "seed")  # fmt: skip
-OF_ARRAYS = (*PYTHON, "by_class", "class_names", "no_weights")
 
 
 # fmt: off
@@ -149,7 +148,7 @@ def guard(
     """
     path = _guard_file(out)
     if (arrays := files.taken(options, "train")) is not None:
-        files.only_arrays(network, *OF_ARRAYS)
+        files.only_arrays(network)
         _guard_arrays(arrays, options, path)
         return
     network, calibration_name = _both(network, calibration_name)
@@ -220,7 +219,8 @@ def _network_words(
     words = ""
     users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
     if no_weights or users:
-        words = f" --net {network if ':' in network or not users else net_name}"
+        given = ":" in network or is_onnx(network) or not users
+        words = f" --net {network if given else net_name}"
     return words + (f" --weights {weights}" if no_weights and weights is not None else "")
 
 

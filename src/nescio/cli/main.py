@@ -10,12 +10,21 @@ from typing import Any
 
 import click
 
-from nescio.cli.options import RESUMABLE, note
+from nescio.cli.options import RESUMABLE, WORDS, note
 from nescio.spelling import did_you_mean
 from nescio.version import VERSION
 
 COMMANDS = {  # the file, and the first sentence of the help
     "audit": ("audit", "Measure how far a network can be trusted."),
+    "diff": ("diff", "Say what got worse or better from one audit to another, with tests."),
+    "card": (
+        "card",
+        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
+    ),
+    "verify": (
+        "verify",
+        "Compute every claim of a safety card again, and compare to the last printed digit.",
+    ),
     "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
     "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
     "explain": ("explain", "Say which training samples a network's answers rest on."),
@@ -54,6 +63,11 @@ class Teaching(click.Group):
             if isinstance(one, click.Command) and one.name == name
         )
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words, and remember them as they were typed."""
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

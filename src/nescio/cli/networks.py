@@ -17,6 +17,7 @@ from nescio.cli.options import device, note
 from nescio.core import NescioError, load
 from nescio.guards import Guard, MapGuard, RegressionGuard, about
 from nescio.models import MCDropout, innermost
+from nescio.nets import OnnxNetwork, onnx_network
 
 
 def named_predictor(network: str, weights: str | None, net_name: str | None) -> Any:
@@ -25,6 +26,12 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
     A factory whose networks have other weights each time is refused without `weights`: what is
     found out about them holds for no network that anyone has.
     """
+    if is_onnx(network):
+        if weights is not None:
+            raise NescioError(
+                "--weights goes with package.module:factory; an .onnx file has its own"
+            )
+        return onnx_named(network)
     if ":" in network:
         net = load_network(network, weights)
         if weights is None:
@@ -33,12 +40,35 @@ def named_predictor(network: str, weights: str | None, net_name: str | None) -> 
         return on_device(net)
     if not Path(network).exists():
         raise NescioError(
-            f"{network!r} is neither package.module:factory nor a folder written by nescio train"
+            f"{network!r} is neither package.module:factory, nor a folder written by nescio train, "
+            f"nor an .onnx file"
             f"{likely(network)}"
         )
     if weights is not None:
         raise NescioError("--weights goes with package.module:factory; a run folder has its own")
     return on_device(load(network, net=None if net_name is None else factory_named(net_name)))
+
+
+def is_onnx(network: str) -> bool:
+    """Whether a name is that of an .onnx file, perhaps with what to read in it after colons."""
+    return network.partition(":")[0].endswith(".onnx")
+
+
+def onnx_named(text: str) -> OnnxNetwork:
+    """The network of `model.onnx`, or of `model.onnx:output=probs:features=pool:probabilities`."""
+    path, *words = text.split(":")
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in ("output", "features", "probabilities") or bool(equals) == (
+            name == "probabilities"
+        ):
+            raise NescioError(
+                "after an .onnx file follow output=NAME, features=NAME and probabilities, apart by "
+                f"colons; got {word!r}"
+            )
+        options[name] = value or True
+    return onnx_network(path, **options)
 
 
 def on_device(source: Any) -> Any:
@@ -92,23 +122,31 @@ def load_guard(
             raise NescioError("--weights goes with --net package.module:factory")
         users = [one["layers"] for one in manifest["networks"] if one["net"] is None]
         if users:
-            first = users[0].split("(")[0]
-            raise NescioError(
-                f"{path} guards a network of yours, a {first}; say what makes it: "
-                f"--net package.module:factory{'' if manifest['weights'] else ' --weights FILE'}"
-            )
+            raise NescioError(_which(path, users[0], weights=manifest["weights"]))
         if manifest["networks"] and not manifest["weights"]:
             raise NescioError(
                 f"{path} holds no weights; say where they are: --net RUN_FOLDER, or --net "
                 "package.module:factory --weights FILE"
             )
         net = None
-    elif ":" in net_name and weights is None and manifest["weights"]:
+    elif ":" in net_name and not is_onnx(net_name) and weights is None and manifest["weights"]:
         net = factory_named(net_name)  # the weights of the file go into it
     else:
         net = innermost(named_networks(net_name, weights, None))
     loaded: Guard | RegressionGuard | MapGuard = load(path, net=net)
     return replace(loaded, nets=tuple(map(on_device, loaded.nets)))
+
+
+def _which(path: str, layers: str, *, weights: bool) -> str:
+    """The words for a guard whose network the file does not have."""
+    kind = layers.split("(")[0]
+    if kind == OnnxNetwork.__name__:
+        return f"{path} guards an ONNX file; say where it is: --net model.onnx"
+    files = "" if weights else " --weights FILE"
+    return (
+        f"{path} guards a network of yours, a {kind}; say what makes it: --net "
+        f"package.module:factory{files}"
+    )
 
 
 def output_named(text: str | None) -> int | str | None:
@@ -123,7 +161,7 @@ def factory_named(text: str) -> Callable[..., nn.Module]:
         raise NescioError(f"a network is named package.module:factory, got {text!r}{likely(text)}")
     if module_name.endswith(".py"):
         raise NescioError(f"name the module without .py: {module_name[:-3]}:{name}")
-    _search_here()
+    search_here()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -150,7 +188,7 @@ def likely(text: str) -> str:
     module_name, _, name = text.rpartition(".")
     if not all(part.isidentifier() for part in text.split(".")) or not module_name or name == "py":
         return ""
-    _search_here()
+    search_here()
     try:
         there = importlib.util.find_spec(module_name) is not None
     except (ImportError, ValueError):
@@ -158,7 +196,8 @@ def likely(text: str) -> str:
     return f"; did you mean {module_name}:{name}?" if there else ""
 
 
-def _search_here() -> None:
+def search_here() -> None:
+    """Find modules of the current folder first."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
+WORDS = "nescio.words"  # in the context: the command as it was typed
 DEVICE_CHOSEN = "nescio.device"  # in the context: where networks run
 MOST = 200  # characters of somebody else's message
 COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
@@ -103,7 +104,7 @@ def note(text: str) -> None:
 
 def command_line() -> list[str]:
     """The command as it was typed."""
-    return ["nescio", *sys.argv[1:]]
+    return ["nescio", *click.get_current_context().meta.get(WORDS, sys.argv[1:])]
 
 
 def without_network(*demo: str) -> None:

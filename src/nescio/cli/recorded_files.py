@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from nescio.detectors import Activations
 
 KINDS = ("logits", "features", "labels")
-OWN = ("logits", "features", "labels", "probabilities")  # of the first arrays
+ABOUT_NETWORK = {  # options that say nothing about arrays
+    "weights", "net_name", "data_name", "calibration_name", "part", "train_name", "target", "tune",
+    "validation_name", "ood", "near", "output", "head", "passes", "recipe", "epochs", "layer",
+    "attack_steps", "attack_radius", "rays", "pool", "ignore_index", "miscoverage", "intervals",
+    "max_width",
+}  # fmt: skip
 WHAT = {"logits": "(samples, classes)", "features": "(samples, features)", "labels": "(samples,)"}
 
 # fmt: off
@@ -109,21 +114,24 @@ def _recorded_ood(options: dict[str, Any], probabilities: bool) -> "dict[str, Ac
     return found
 
 
-def only_arrays(network: str | None, *allowed: str) -> None:
-    """Refuse NETWORK and the options about it beside --logits."""
+def only_arrays(network: str | None) -> None:
+    """Refuse NETWORK, and the options about it and its inputs, beside --logits."""
     from nescio.core import NescioError
 
     if network is not None:
         raise NescioError(
             f"--logits are given in place of a network; leave {network!r} out, or --logits"
         )
-    arrays = {str(one.name) for one in (*TRAIN, *VALIDATION, *OOD)}
+    params = click.get_current_context().command.params
     opt.refuse_others(
         "with --logits there is no NETWORK and no input that this could be about; leave it out",
-        *OWN,
-        *arrays,
-        *allowed,
+        *(str(one.name) for one in params if one.name not in ABOUT_NETWORK),
     )
+
+
+def without_network(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not about a network or its inputs."""
+    return {name: value for name, value in options.items() if name not in ABOUT_NETWORK}
 
 
 def array_in(file: str, name: str) -> "NDArray[Any]":

@@ -22,10 +22,12 @@ ALL = 1 << 30  # samples of a block: all of them
 Columns = Sequence[str] | Encoding | None  # names of those that a network reads, or how
 
 
-def input_columns(text: str, target: str | None, net: Any = None) -> Columns:
+def input_columns(
+    text: str, target: str | None, net: Any = None, aside: Sequence[str] = ()
+) -> Columns:
     """The columns of a table that are inputs, in their order; None for other data.
 
-    net: if it reads tables, its encoding.
+    net: if it reads tables, its encoding. aside: other columns that are not inputs.
     """
     if (encoding := encoding_of(net)) is not None:
         return encoding
@@ -34,7 +36,7 @@ def input_columns(text: str, target: str | None, net: Any = None) -> Columns:
     if not given.table or not path.exists():
         return None
     known = readers.columns_of(path, **given.header) or ()
-    without = [*listed(options.get("keep")), *listed(target)]
+    without = [*listed(options.get("keep")), *listed(target), *aside]
     chosen = chosen_columns(path, known, options.get("columns"), options.get("without"), without)
     return tuple(known[index] for index in chosen)
 

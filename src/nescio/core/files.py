@@ -36,6 +36,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
 SHOWN = 60  # characters of a setting in a message
 KEPT = "kept result"
+AUDIT, AUDIT_FORMAT = "audit.json", "nescio audit"  # for people and other programs: no digest
 
 
 class DamagedError(NescioError):
@@ -65,14 +66,18 @@ class Saved:
 
 
 def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
-    """Read what `save` wrote: a model, predictor, detector, calibration, guard, monitor and so on.
+    """Read what `save` wrote: a model, predictor, detector, guard, monitor, audit and so on.
 
-    path: a file, or the folder of a model or predictor. A damaged or foreign file is refused.
+    path: a file, or the folder of a model, predictor or audit. A damaged or foreign file is
+      refused.
     kind: what the file must hold, such as "guard"; None for anything.
     options: `net=` and `head=` of models, predictors, steppers and guards, where nescio cannot
       build the network or the head; `loss=` of steppers; `device=` of detectors.
     """
-    saved = read_saved(_file_of(Path(path)), kind)
+    file = _file_of(Path(path))
+    if (audit := _audit_in(file, kind)) is not None:
+        return _read_by(import_module("nescio.evaluation").read_audit, audit, options)
+    saved = read_saved(file, kind)
     kind = str(saved.manifest["kind"])
     if kind not in ROOMS:
         raise WrongKindError(
@@ -80,12 +85,16 @@ def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
             f"of: {', '.join(ROOMS)}"
         )
     import_module(f"nescio.{ROOMS[kind]}")
-    reader = readers[kind]
+    return _read_by(readers[kind], saved, options)
+
+
+def _read_by(reader: Callable[..., Any], saved: Saved, options: Mapping[str, Any]) -> Any:
+    """What a reader makes of a file; options that it does not have are refused."""
     known = list(inspect.signature(reader).parameters)[1:]
     if wrong := sorted(options.keys() - known):
         raise NescioError(
-            f"{saved.path} holds a {kind}, which is read without {', '.join(wrong)}=; its options: "
-            f"{', '.join(known) or 'none'}"
+            f"{saved.path} holds a {saved.manifest['kind']}, which is read without "
+            f"{', '.join(wrong)}=; its options: {', '.join(known) or 'none'}"
         )
     try:
         return reader(saved, **options)
@@ -98,12 +107,27 @@ def load(path: str | Path, *, kind: str | None = None, **options: Any) -> Any:
 def _file_of(path: Path) -> Path:
     if not path.is_dir():
         return path
-    for name in (PREDICTOR, MODEL):
+    for name in (PREDICTOR, MODEL, AUDIT):
         if (path / name).exists():
             return path / name
     if (path / CHECKPOINT).exists():
         raise NescioError(f"{path} holds an unfinished run; train it to the end first")
     raise NescioError(f"no file {path / MODEL}; check the name of the folder")
+
+
+def _audit_in(path: Path, kind: str | None) -> Saved | None:
+    """What an audit.json says; None if the file is another."""
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    try:
+        said = json.loads(path.read_bytes())
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or said.get("format") != AUDIT_FORMAT:
+        return None
+    if kind not in (None, "audit"):
+        raise WrongKindError(f"{path} holds an audit, expected a {kind}; give another file")
+    return Saved(path, {**said, "kind": "audit"}, {})
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any]) -> None:

@@ -10,12 +10,11 @@ from nescio.core import NescioError, as_targets, as_tensor, check_labels
 from nescio.detectors.activations import FEATURES, Activations, check_finite
 from nescio.models import Model, ensemble, innermost
 from nescio.models import networks as members_of
-from nescio.nets import RecordedColumns, recorded_columns
+from nescio.nets import RecordedColumns, as_logits, recorded_columns
 
 RECORDED = (
     "recorded"  # the name in `about`: inputs are the columns that nets.recorded_columns reads
 )
-LEAST = 2.0**-52  # probabilities are at least this, so that they have a logarithm
 NEAR, SURE = 1e-3, 1e-5  # how far their sums may be from 1; and how near those of logits never are
 
 
@@ -112,9 +111,9 @@ def as_recorded(given: Any, name: str = "the data", like: Activations | None = N
     return found
 
 
-def has_features(given: Activations) -> bool:
-    """Whether recorded arrays have features beside the logits."""
-    return any(not torch.equal(n.logit_columns, n.feature_columns) for n in recorded_nets(given))
+def has_features(source: Any) -> bool:
+    """Whether recorded arrays, or those a network stands for, have features beside the logits."""
+    return any(not torch.equal(n.logit_columns, n.feature_columns) for n in recorded_nets(source))
 
 
 def recorded_model(given: Activations) -> Model:
@@ -157,7 +156,7 @@ def _logs(given: Any) -> Tensor:
             f"{_range(found)}, and the sums of rows from {_range(found.sum(2))}. Give logits if "
             "they are that"
         )
-    return found.clamp(min=LEAST).log().float()
+    return as_logits(found).float()
 
 
 def _off(found: Tensor, near: float) -> bool:

@@ -34,6 +34,7 @@ from nescio.metrics.paired import delong_covariance as delong_covariance
 from nescio.metrics.paired import delong_interval as delong_interval
 from nescio.metrics.paired import delong_test as delong_test
 from nescio.metrics.paired import holm as holm
+from nescio.metrics.paired import normal_difference as normal_difference
 from nescio.metrics.quantile_calibration import QuantileCalibration as QuantileCalibration
 from nescio.metrics.quantile_calibration import pit as pit
 from nescio.metrics.quantile_calibration import quantile_calibration as quantile_calibration
@@ -68,5 +69,9 @@ from nescio.metrics.selective import augrc as augrc
 from nescio.metrics.selective import aurc as aurc
 from nescio.metrics.selective import excess_aurc as excess_aurc
 from nescio.metrics.selective import risk_coverage as risk_coverage
+from nescio.metrics.share_tests import paired_share_test as paired_share_test
+from nescio.metrics.share_tests import separate_mean_test as separate_mean_test
+from nescio.metrics.share_tests import separate_metric_test as separate_metric_test
+from nescio.metrics.share_tests import separate_share_test as separate_share_test
 from nescio.metrics.sketching import Sketch as Sketch
 from nescio.metrics.sketching import sketch as sketch

@@ -20,6 +20,8 @@ from nescio.nets.factory import network as network
 from nescio.nets.factory import standardized as standardized
 from nescio.nets.mlp import bayesian_mlp as bayesian_mlp
 from nescio.nets.mlp import mlp as mlp
+from nescio.nets.onnx_network import OnnxNetwork as OnnxNetwork
+from nescio.nets.onnx_network import onnx_network as onnx_network
 from nescio.nets.posterior_network import posterior_network as posterior_network
 from nescio.nets.rbf import centered as centered
 from nescio.nets.rbf import median_gamma as median_gamma
@@ -36,6 +38,7 @@ from nescio.nets.reading import refusing_shapes as refusing_shapes
 from nescio.nets.reading import returning as returning
 from nescio.nets.reading import selected as selected
 from nescio.nets.recorded_columns import RecordedColumns as RecordedColumns
+from nescio.nets.recorded_columns import as_logits as as_logits
 from nescio.nets.recorded_columns import recorded_columns as recorded_columns
 from nescio.nets.recurrent import gru as gru
 from nescio.nets.recurrent import lstm as lstm

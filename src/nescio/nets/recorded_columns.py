@@ -6,6 +6,13 @@ from torch import Tensor, nn
 from nescio.core import NescioError
 from nescio.nets.factory import network
 
+LEAST = 2.0**-52  # probabilities are at least this, so that they have a logarithm
+
+
+def as_logits(probabilities: Tensor) -> Tensor:
+    """Logits of which the softmax gives probabilities; those below 2 ** -52 are read as that."""
+    return probabilities.clamp(min=LEAST).log()
+
 
 class RecordedColumns(nn.Module):
     """Logits and features, each some columns of the inputs `(N, columns)`; nothing is computed."""

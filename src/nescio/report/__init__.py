@@ -3,6 +3,11 @@
 from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
 from nescio.report.audit_text import verdict_text as verdict_text
+from nescio.report.card_words import card_text as card_text
+from nescio.report.card_words import checks_text as checks_text
+from nescio.report.diff_page import diff_page as diff_page
+from nescio.report.diff_words import diff_markdown as diff_markdown
+from nescio.report.diff_words import diff_text as diff_text
 from nescio.report.model_card import model_card as model_card
 from nescio.report.verdict_files import junit_xml as junit_xml
 from nescio.report.verdict_files import summary_markdown as summary_markdown

@@ -8,7 +8,7 @@ from nescio.report.render import Grid
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class PagePicture:
     """A small image, with lines below it."""
 
     png: str  # data:image/png;base64,...
@@ -21,7 +21,7 @@ class Pictures:
     """Images beside each other; only the page shows them."""
 
     title: str
-    items: Sequence[Picture]
+    items: Sequence[PagePicture]
     note: str = ""
 
 

@@ -1,6 +1,7 @@
 """The guard of an audit in words: the sentence people need, and how to use it."""
 
 import shlex
+from collections.abc import Sequence
 
 from nescio.evaluation import RegressionFindings, RegressionGuardFindings
 from nescio.evaluation.audit.findings import Findings, GuardFindings, OnTest, Shown
@@ -57,6 +58,8 @@ def guard_usage(found: Findings | RegressionFindings) -> tuple[str, str] | None:
     guard = found.guard
     if guard is None or guard.skipped or not guard.file:
         return None
+    if isinstance(guard, GuardFindings) and guard.arrays:
+        return _of_arrays(guard.file, guard.arrays)
     net = ", net=net" if guard.own_network else ""
     python = (
         f"import nescio\nguard = nescio.load({guard.file!r}{net})\n"
@@ -64,6 +67,17 @@ def guard_usage(found: Findings | RegressionFindings) -> tuple[str, str] | None:
     )
     own = f" --net {guard.net or 'mymodule:make_net'}" if guard.own_network else ""
     return python, f"nescio score {shlex.quote(guard.file)} inputs.npz{own} --out decisions.csv"
+
+
+def _of_arrays(file: str, arrays: Sequence[str]) -> tuple[str, str]:
+    """The same for a network that runs elsewhere."""
+    options = "".join(f" --{name} {name}.npy" for name in arrays)
+    given = ", features=features" * ("features" in arrays)
+    python = (
+        f"import nescio\nguard = nescio.load({file!r})\n"
+        f"print(guard(nescio.recorded(logits{given})))  # answer, unsure or ood, for each input"
+    )
+    return python, f"nescio score {shlex.quote(file)}{options} --out decisions.csv"
 
 
 def _without(guard: GuardFindings) -> str:

@@ -1,6 +1,5 @@
 """One table, many media: text for a terminal, Markdown, LaTeX and HTML from the same value."""
 
-import html as _html
 import shutil
 import sys
 import textwrap
@@ -117,8 +116,10 @@ class Page:
 
     def html(self) -> str:
         """Tables for a notebook."""
-        parts = [f"<h4>{_html.escape(t.title)}</h4>" * bool(t.title) + html(t) for t in self.tables]
-        return "\n".join([*parts, *(f"<p>{_html.escape(note)}</p>" for note in self._noted("* "))])
+        from nescio.report.html_table import escaped, html
+
+        parts = [f"<h4>{escaped(t.title)}</h4>" * bool(t.title) + html(t) for t in self.tables]
+        return "\n".join([*parts, *(f"<p>{escaped(note)}</p>" for note in self._noted("* "))])
 
     def _noted(self, mark: str) -> list[str]:
         return [note.replace("{mark}", mark) for note in self.notes]
@@ -317,7 +318,7 @@ def _group_lines(table: Grid) -> list[str]:
     return ["\n".join(map(in_markdown, said))] if said else []
 
 
-def _heads(table: Grid) -> list[str]:
+def heads(table: Grid) -> list[str]:
     """One head per column, with the title of its group."""
     titles = [group.title for group in table.groups for _ in range(group.span)]
     return (
@@ -329,7 +330,7 @@ def _heads(table: Grid) -> list[str]:
 
 def pipes(table: Grid) -> str:
     """The table in Markdown."""
-    lines = [[table.corner, *_heads(table)], ["---", *["---:"] * len(table.head)]]
+    lines = [[table.corner, *heads(table)], ["---", *["---:"] * len(table.head)]]
     lines += [[label.strip(), *(shown(c, MARKDOWN) for c in cells)] for label, cells in table.rows]
     return "\n".join(f"| {' | '.join(map(in_markdown, line))} |" for line in lines)
 
@@ -369,29 +370,6 @@ def _latex_label(label: str) -> str:
 
 def _latex_cell(cell: Cell | str, style: Medium) -> str:
     return in_latex(cell) if isinstance(cell, str) and cell != "-" else shown(cell, style)
-
-
-def html(table: Grid) -> str:
-    """A table element; a shaded cell has the class of its side of chance."""
-    heads = [table.corner, *_heads(table)]
-    top = "".join(f'<th scope="col">{_escaped(text)}</th>' for text in heads)
-    rows = "\n".join(
-        f'<tr><th scope="row">{_escaped(label)}</th>{"".join(map(_html_cell, cells))}</tr>'
-        for label, cells in table.rows
-    )
-    return f"<table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
-
-
-def _html_cell(cell: Cell | str) -> str:
-    text = _escaped(shown(cell, TEXT if isinstance(cell, Cell) and cell.best else MARKDOWN))
-    if isinstance(cell, str) or cell.shade is None:
-        return f"<td>{text}</td>"
-    side = "above" if cell.shade >= 0 else "below"
-    return f'<td class="{side}" style="--shade: {min(abs(cell.shade), 1):.2f}">{text}</td>'
-
-
-def _escaped(text: str) -> str:
-    return _html.escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def in_markdown(text: str) -> str:

@@ -11,6 +11,7 @@ from nescio.evaluation.audit.held_out_section import failure as failure
 from nescio.evaluation.audit.influence_section import errors_explained as errors_explained
 from nescio.evaluation.audit.ood_section import shifted as shifted
 from nescio.evaluation.audit.planner_section import planner_section as planner_section
+from nescio.evaluation.audit.provenance import Provenance as Provenance
 from nescio.evaluation.audit.remedies_section import remedies_section as remedies_section
 from nescio.evaluation.audit.sections import Material as Material
 from nescio.evaluation.audit.sections import section as section
@@ -19,4 +20,5 @@ from nescio.evaluation.audit.shift_budget_section import (
 )
 from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
 from nescio.evaluation.audit.stability_section import how_stable as how_stable
+from nescio.evaluation.audit.stored_answers import StoredAnswers as StoredAnswers
 from nescio.evaluation.audit.thresholds_section import thresholds_section as thresholds_section

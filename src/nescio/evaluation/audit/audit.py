@@ -17,9 +17,11 @@ from nescio.core import (
     write_atomically,
     write_json,
 )
+from nescio.evaluation.audit.answers_only import from_arrays
 from nescio.evaluation.audit.audit_classes import audit_classes
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.kept_parts import forget
+from nescio.evaluation.audit.named_files import FileDigest
 from nescio.evaluation.audit.requirements import requirements
 from nescio.evaluation.audit.sections import AuditPlan, Budget
 from nescio.evaluation.audit.verdict import Verdict, judged_json, verdict_of
@@ -67,13 +69,18 @@ class Audit:
         if self.guard is not None:
             whole = self._with_guard(file=str(self.guard.save(folder / GUARD, weights=True)))
             write_json(folder / f"{GUARD}.json", described(self.guard))
-        else:  # one of an earlier audit would speak for another network
+        elif not self._is_loaded:  # one of an earlier audit would speak for another network
             for name in (GUARD, f"{GUARD}.json"):
                 (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         forget(folder)
         return folder / "audit.html"
+
+    @property
+    def _is_loaded(self) -> bool:
+        """Whether there is a guard, in a file, but not here."""
+        return self.findings.guard is not None and self.findings.guard.file is not None
 
     def model_card(self, *, level: int = 2) -> str:
         """A section for a model card, in Markdown; level: of its heading."""
@@ -95,9 +102,12 @@ class Audit:
         bound = self._with_guard(file=str(Path(folder) / GUARD), net=net)
         return replace(bound, guard=replace(self.guard, notes=notes))
 
-    def with_command(self, command: Sequence[str]) -> "Audit":
-        """The same with the command that made it."""
-        return replace(self, findings=replace(self.findings, command=tuple(command)))
+    def with_command(
+        self, command: Sequence[str], files: Mapping[str, FileDigest] | None = None
+    ) -> "Audit":
+        """The same with the command that made it, and the digests of the files that it read."""
+        noted = replace(self.findings, command=tuple(command), files=dict(files or {}))
+        return replace(self, findings=noted)
 
     def _with_guard(self, **changes: Any) -> "Audit":
         assert self.findings.guard is not None
@@ -115,7 +125,7 @@ class Audit:
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients
 def audit(
-    net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor],
+    net: nn.Module | Predictor | Mapping[str, nn.Module | Predictor] | None,
     data: Any,
     *,
     train: Any = None,
@@ -144,7 +154,8 @@ def audit(
     `audit(net, test, train=train, ood={"letters": z}).save("out")`. Of a regression (a head such as
     "gaussian", or targets that are not whole) it is about predicted intervals and deviations.
 
-    net: a network, a predictor, or several by name; the first gets a guard. data: test inputs and
+    net: a network, a predictor, or several by name; the first gets a guard. None: a network that
+    runs elsewhere; all data are then what it gave, `nescio.recorded`. data: test inputs and
     labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
     noise and the detector of the guard.
     validation: other held-out data, which fit temperatures and the guard; without them a half of
@@ -167,6 +178,9 @@ def audit(
     several; they count in place of the default limits.
     """
     required = requirements(require)
+    others = {"train": train, "validation": validation, "ood": ood}
+    if net is None:
+        net, data, others = from_arrays(data, others)
     bare = dict(net) if isinstance(net, Mapping) else {"network": net}
     regression = any(is_regression(one, data, head) for one in bare.values())
     plan = AuditPlan.of(budget, skip, also, folder=run)
@@ -174,7 +188,7 @@ def audit(
     findings, guard = (audit_regression if regression else audit_classes)(
         bare,
         data,
-        others={"train": train, "validation": validation, "ood": ood},
+        others=others,
         reading={"head": head, "output": output},
         names=names,
         plan=plan,

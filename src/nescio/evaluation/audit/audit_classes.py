@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from nescio import data as sets
 from nescio.core import Head, shape_of
 from nescio.detectors.observe.network import check_classes
+from nescio.evaluation.audit.answers_only import arrays_of, unmoved
 from nescio.evaluation.audit.audit_inputs import (
     AuditNames,
     check_options,
@@ -25,7 +26,6 @@ from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.guard_section import Guarded, guarded
 from nescio.evaluation.audit.held_out import Held, hold, out_of_range
 from nescio.evaluation.audit.ood_section import (
-    NO_RANGE,
     RANGED,
     Attack,
     Sets,
@@ -33,7 +33,6 @@ from nescio.evaluation.audit.ood_section import (
     check_attack,
     check_shape,
     far_set,
-    has_range,
     noise_sets,
     ood_sets,
     shifted,
@@ -87,7 +86,8 @@ def audit_classes(
     known = x if trained is None else trained[0]
     check_shape("training inputs", known, x)
     held = hold((x, y), read_validation(others["validation"], x, read), seed=seed)
-    ranged = has_range(x)
+    still = unmoved(x, predictors)
+    ranged = still is None
     job = planned(plan, predictors, x, len(ood or {}), alphas, attack[0], rays)
     draws = job.draws(plan.budget)
     job.told(draws, show=show)
@@ -111,7 +111,7 @@ def audit_classes(
     inquiry = Inquiry(
         job=job, draws=draws, held=held, guard=guard, known=known, own=own, given=given,
         attack=moved, plan=bound, names=named_parts(names, x, columns), trained=trained,
-        net=bare[name], reading=reading, seed=seed, show=show,
+        net=bare[name], reading=reading, still=still, seed=seed, show=show,
     )  # fmt: skip
     return inquiry.findings(), guard.guard
 
@@ -133,6 +133,7 @@ class Inquiry:
     trained: tuple[Any, Tensor | None] | None
     net: Any
     reading: Mapping[str, Any]
+    still: str | None  # why inputs cannot be moved
     seed: int
     show: bool | None
 
@@ -140,7 +141,7 @@ class Inquiry:
         """All sections."""
         job, draws, seed, held = self.job, self.draws, self.seed, self.held
         x: Any = job.x
-        ranged, some = has_range(x), draws.of("scaled", x, seed)
+        ranged, some = self.still is None, draws.of("scaled", x, seed)
         noisy = [] if self.attack is None else [self.attack.data]
         far = [far_set(alpha, len(some)) for alpha in job.alphas[-1:]]
         exam = Examination(
@@ -172,16 +173,18 @@ class Inquiry:
             columns=self.names.columns,
             budget=self.plan.budget,
             sections=sections,
-            not_run={**self._not_run(ranged), **self.plan.not_run},
+            not_run={**self._not_run(), **self.plan.not_run},
         )
 
-    def _not_run(self, ranged: bool) -> dict[str, str]:
-        return self.job.left_out(self.draws) if ranged else dict.fromkeys(RANGED, NO_RANGE)
+    def _not_run(self) -> dict[str, str]:
+        if self.still is None:
+            return self.job.left_out(self.draws)
+        return dict.fromkeys(RANGED, self.still)
 
     def _shift(self) -> tuple[ShiftCurves | None, str | None]:
         """Curves under shift, or why there are none."""
-        if not has_range(self.job.x):
-            return None, NO_RANGE
+        if self.still is not None:
+            return None, self.still
         guards = {} if self.guard.guard is None else {"guard": self.guard.guard}
         options: Any = {"most": self.draws.shift, "seed": self.seed}
         make = partial(shifted, self.job.predictors, guards, self.held, **options)
@@ -192,12 +195,14 @@ class Inquiry:
 
     def _sections(self, exam: Examination, tried: Sets) -> dict[str, Any]:
         """The sections of the registry."""
+        first = next(iter(self.job.predictors.values()))
+        features = arrays_of(first, self.job.x)
         material = Material(
-            predictor=next(iter(self.job.predictors.values())),
+            predictor=first,
             predictors=self.job.predictors,
             net=self.net,
             reading=self.reading,
-            x=self.job.x,
+            x=self.job.x if features is None else None,
             y=self.held.test[1].cpu(),
             seen=exam.seen["test"],
             on_test=exam.on_test,
@@ -207,6 +212,8 @@ class Inquiry:
             decisions=self.guard.decisions,
             ood=tried,
             seen_ood={name: seen for name, seen in exam.seen.items() if name != "test"},
+            features=features,
+            train_features=None if self.trained is None else arrays_of(first, self.trained[0]),
             groups=self.names.groups,
             class_names=self.names.classes,
             columns=self.names.columns,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_inputs, as_targets, shape_of
 from nescio.data import Columns, door
+from nescio.evaluation.audit.answers_only import unmoved
 from nescio.evaluation.audit.cost import Job
 from nescio.evaluation.audit.ood_section import check_shape, has_range
 from nescio.evaluation.audit.sections import AuditPlan
@@ -80,7 +81,7 @@ def planned(
     rays: int | None,
 ) -> Job:
     """What costs something, without what is left out or needs inputs that have a range."""
-    ranged = has_range(x)
+    ranged = unmoved(x, predictors) is None
     return Job(
         predictors=predictors,
         x=x,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nescio.core import DataSet, Results, Row, Shape
+from nescio.evaluation.audit.named_files import FileDigest
 from nescio.evaluation.under_shift import ShiftCurves
 from nescio.metrics import Interval, Reliability
 from nescio.version import VERSION
@@ -236,6 +237,7 @@ class GuardFindings:
     detector: str | None = None
     failure: str | None = None
     own_network: bool | None = None
+    arrays: tuple[str, ...] = ()  # that it reads, of a network that runs elsewhere
     guarantees: tuple[str, ...] | None = None
     test: OnTest | None = None
     broken: Broken | None = None
@@ -284,6 +286,7 @@ class AuditFindings(ABC):
     not_run: Mapping[str, str] = field(default_factory=dict)  # section: why it is not there
     required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
     command: tuple[str, ...] | None = None
+    files: Mapping[str, FileDigest] = field(default_factory=dict)  # that the command names
 
     def kind(self, data: str) -> str:
         """Of a data set: noise, adversarial, ood or far."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nescio.conformal import binomial_interval
 from nescio.conformal.score_limits import allowed
 from nescio.core import NescioError, generator, quiet
+from nescio.detectors import has_features, recorded_nets
 from nescio.evaluation.audit.cost import TRIED
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
@@ -142,8 +143,16 @@ def _guaranteed(about: GuardFindings, found: Guard) -> GuardFindings:
         detector=found.detector.name,
         failure=None if found.failure is None else found.failure.name,
         own_network=any(is_own(net) for net in found.nets),
+        arrays=_arrays(found.nets[0]),
         guarantees=tuple(found.guarantees),
     )
+
+
+def _arrays(net: nn.Module) -> tuple[str, ...]:
+    """The arrays that stand for a network which runs elsewhere; none for one that is here."""
+    if not recorded_nets(net):
+        return ()
+    return ("logits", "features") if has_features(net) else ("logits",)
 
 
 def is_own(net: nn.Module) -> bool:

@@ -15,6 +15,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from nescio.report.render import printable
+
 P = ParamSpec("P")
 # Okabe and Ito (2008), told apart with any kind of color vision; gray for the yellow, which
 # is too pale for a line on white.
@@ -67,6 +69,7 @@ def line(index: int) -> dict[str, Any]:
 
 def label(name: str, width: int = 30) -> str:
     """A user's name as matplotlib takes it: short, without formulas, never hidden."""
+    name = printable(" ".join(name.split()))
     short = name if len(name) <= width else f"{name[: width - 1]}…"
     visible = f" {short}" if short.startswith("_") else short  # a leading _ leaves the legend
     return visible.replace("$", r"\$")

@@ -28,8 +28,14 @@ def words_of(name: str) -> Callable[[F], F]:
 
 def registered(found: AuditFindings) -> list[Section]:
     """The sections of the registry that an audit has, in their order."""
-    shown = [one for one in in_order() if one.name in found.sections]
-    return [
-        replace(_words[one.name](found.sections[one.name], found), name=one.name, title=one.title)
-        for one in shown
-    ]
+    return [_said(one, found) for one in in_order() if one.name in found.sections]
+
+
+def _said(one: Any, found: AuditFindings) -> Section:
+    """The words of a section; one that fails is shown in its place and loses nothing else."""
+    try:
+        said = _words[one.name](found.sections[one.name], found)
+    except Exception as error:  # whatever it is: the other sections are worth having
+        why = f"its numbers are in audit.json, but they could not be shown: {error}"
+        said = Section(remarks=[("not shown", why)])
+    return replace(said, name=one.name, title=one.title)

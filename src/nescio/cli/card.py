@@ -1,0 +1,42 @@
+"""`nescio card`: the safety card of an audited network."""
+
+import click
+
+from nescio.cli import options as opt
+from nescio.cli.options import option
+
+# fmt: off
+PARAMETERS = [
+    opt.argument("audit", metavar="AUDIT"),
+    opt.argument("guard", required=False, metavar="[GUARD]"),
+    option("--out", "The file to write.", default="card.json", type=opt.PATH, metavar="FILE"),
+    option("--key", "Sign the card: a PEM file with an Ed25519 key (needs the package cryptography)"
+        ", or a file with a shared secret of 32 bytes or more.", type=opt.PATH, metavar="FILE"),
+]
+# fmt: on
+
+
+@click.command(params=PARAMETERS)
+def card(audit: str, guard: str | None, out: str, key: str | None) -> None:
+    """Write a safety card: what was audited, what is guaranteed, and how to check both.
+
+    AUDIT is an audit.json, or its folder; GUARD the file of a guard of the same network, such as
+    the one that `nescio audit` writes. The card holds SHA-256 of the weights, the data and the
+    files, the guarantees, what was proved, every number as printed, the versions and the commands.
+
+    \b
+    nescio card nescio-audit/audit.json nescio-audit/guard.safetensors --out card.json
+    nescio verify card.json
+
+    A key for signatures: openssl genpkey -algorithm ed25519 -out key.pem; its public part, which
+    those who verify need: openssl pkey -in key.pem -pubout -out public.pem
+    """
+    from nescio.evaluation import make_card  # its help needs none of this
+    from nescio.report import card_text
+
+    made = make_card(audit, guard)
+    if key is not None:
+        made = made.signed(key)
+    made.save(out)
+    click.echo(card_text(made))
+    click.echo(f"card: {out}; check it with: nescio verify {out}")
