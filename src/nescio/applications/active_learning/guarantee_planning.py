@@ -76,7 +76,7 @@ def plan_guarantee(
     chance: float = 0.8,
     false_alarm: float = 0.01,
     tuning: float = splitting.TUNING,
-    most: int = MOST,
+    most: float = MOST,
 ) -> GuaranteePlan:
     """How many calibration labels until a guard answers `coverage` of the inputs at `risk`.
 
@@ -130,7 +130,7 @@ class _Search:
     confidence: float
     coverage: float
     chance: float
-    most: int
+    most: float
 
     def smallest(self, total: Floats) -> float:
         """The smallest number of samples with which the guard gets there; infinity: none."""
