@@ -52,10 +52,10 @@ except SystemExit as end:
     [
         (["--help"], 0),
         (["--version"], 0),
-        (["--wrong"], 2),
+        (["--wrong"], 1),
         (["score", "--help"], 0),
-        (["score", "--x"], 2),
-        (["scor"], 2),
+        (["score", "--x"], 1),
+        (["scor"], 1),
         (["data", "--help"], 0),
         (["list", "--help"], 0),
         (["reproduce", "--help"], 0),

@@ -17,10 +17,17 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ("lightning", "transformers", "onnx")  # tested as pinned
+PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"mlflow-skinny", "pandas"}
+OFFERED = {
+    "pytest",
+    "pandas",
+    "polars",
+    "jax",
+    "lightning",
+}  # read where a user has them; nothing needs them
 OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
 
 

@@ -20,6 +20,8 @@ from nescio.evaluation import Audit
 from nescio.evaluation.audit.findings import Findings, GuardFindings
 from nescio.guards import guard as make_guard
 
+JUDGED = (0, 2, 3)  # pass, attention, fail
+
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"
 
@@ -30,7 +32,7 @@ def test_audit_of_a_users_network(
 ) -> None:
     words = ["audit", own(folder), "--weights", weights, "--data", "test.npz", "--out", "a"]
     result = nescio(*words, "--ood", "moved=other.npz", "--passes", "5", "--train", "test.npz")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in JUDGED, result.output
     found = json.loads((folder / "a" / "audit.json").read_text())
     assert set(found["predictors"]) == {"network", "MC dropout"}
     assert [s["samples"] for s in found["sets"] if s["name"] == "moved"] == [60]
@@ -51,9 +53,9 @@ def test_train_a_remedy_and_audit_it_beside_a_plain_network(
     assert nescio(*words, "--learning-rate", "0.01", "--standardize").exit_code == 0
     words = ["audit", "plain", "--data", "half_moons", "--train", "half_moons", "--out", "a"]
     words += ["--recipe", "acet,weight=2", "--recipe", "ceda", "--epochs", "40"]
-    words += ["--rays", "0", "--attack-steps", "10", "--attack-radius", "0.1"]
+    words += ["--rays", "0", "--attack-steps", "10", "--attack-radius", "0.1", "--full"]
     result = nescio(*words)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in JUDGED, result.output
     found = json.loads((folder / "a" / "audit.json").read_text())["predictors"]
     assert list(found) == ["network", "ACET, weight=2", "CEDA"]
     row = "adversarial noise (radius 0.1, 10 steps)"
@@ -66,7 +68,7 @@ def test_train_a_remedy_and_audit_it_beside_a_plain_network(
     kept = nescio("predict", "a/ceda", "--data", "half_moons", "--out", "p.csv")
     assert kept.exit_code == 0, kept.output
     again = nescio(*words)  # the trained recipes are there
-    assert again.exit_code == 0, again.output
+    assert again.exit_code in JUDGED, again.output
     assert json.loads((folder / "a" / "audit.json").read_text())["predictors"] == found
 
 
@@ -76,7 +78,7 @@ def test_a_remedy_has_the_users_own_network(
     words = ["audit", own(folder), "--weights", "w.pt", "--data", "test.npz", "--out", "a"]
     words += ["--train", "test.npz", "--recipe", "ceda", "--epochs", "1"]
     result = nescio(*words, "--rays", "0", "--attack-steps", "2", "--ood", "other.npz")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in JUDGED, result.output
     found = json.loads((folder / "a" / "audit.json").read_text())
     assert [s["samples"] for s in found["sets"] if s["name"] == "other.npz"] == [60]
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
@@ -84,7 +86,7 @@ def test_a_remedy_has_the_users_own_network(
 
 
 @pytest.mark.parametrize("recipes", [[], ["--recipe", "acet"]])
-def test_a_stopped_audit_says_whether_it_goes_on(
+def test_a_stopped_audit_says_that_it_goes_on(
     folder: Path,
     recipes: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -98,7 +100,7 @@ def test_a_stopped_audit_says_whether_it_goes_on(
     result = nescio("audit", own(folder), "--weights", "w.pt", "--data", "test.npz", *recipes)
     assert result.exit_code == 130
     assert "stopped" in result.output
-    assert ("goes on where it stopped" in result.output) == bool(recipes)
+    assert "goes on where it stopped" in result.output
 
 
 def test_an_audit_of_a_network_with_several_outputs(
@@ -128,7 +130,7 @@ def test_an_audit_of_a_network_with_several_outputs(
     )
     words = ["audit", f"{NAME}:two", "--weights", "w2.safetensors", "--data", "held.npz"]
     result = nescio(*words, "--output", "logits")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in JUDGED, result.output
     truth = net_of()(torch.from_numpy(draw(900, 1)[0]))
     torch.testing.assert_close(seen["logits"], truth)
     np.save("fifty.npy", draw(50, 9)[0])
@@ -173,7 +175,7 @@ def test_audit_reads_tables(
     (home / "valid2.csv").write_text((home / "valid.csv").read_text().replace("class", "way"))
     more = ["--validation", "valid2.csv", "--ood", "odd=strange.csv"]
     result = nescio(*words, *table, *more)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in JUDGED, result.output
     for part, own in (("test", draw(900, 1)), ("validation", (x, y))):
         np.testing.assert_allclose(seen[part][0], own[0], rtol=1e-6)
         assert seen[part][1].tolist() == own[1].tolist()
@@ -190,8 +192,9 @@ def test_audit_reads_tables(
 
 def test_how_stable(folder: Path, nescio: Callable[..., Result], own: Callable[..., str]) -> None:
     words = ["audit", own(folder), "--weights", "w.safetensors", "--data", "test.npz", "--out", "a"]
-    result = nescio(*words, "--also", "stability", "--rays", "0", "--attack-steps", "0")
-    assert result.exit_code == 0, result.output
+    few = ["--also", "stability", "--rays", "0", "--attack-steps", "0", "--full"]
+    result = nescio(*words, *few)
+    assert result.exit_code in JUDGED, result.output
     assert "How stable the answers are" in result.output
     found = json.loads((folder / "a" / "audit.json").read_text())["sections"]["stability"]
     assert len(found["changes"]["size"]) == len(found["changes"]["sample"]) > 0

@@ -22,6 +22,7 @@ def both():
 def means():
     return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
 """
+JUDGED = (0, 2, 3)  # pass, attention, fail
 QUICK = ["--rays", "3", "--attack-steps", "1"]
 
 
@@ -50,8 +51,8 @@ def own(name: str) -> list[str]:
 def test_a_column_of_numbers_is_audited_and_guarded(place: Path, nescio: Run) -> None:
     found = nescio("audit", *own("net"), "--data", "test.csv", "--target", "price", "--head",
         "gaussian", "--passes", "4", "--out", "out")  # fmt: skip
-    assert found.exit_code == 0, found.output
-    assert "90 % intervals hold" in found.output
+    assert found.exit_code in JUDGED, found.output
+    assert "90 % intervals hold" in " ".join(found.output.split())
     saved = json.loads((place / "out/audit.json").read_text())
     assert saved["task"] == "regression"
     assert set(saved["predictors"]) == {"network", "MC dropout"}
@@ -67,7 +68,7 @@ def test_a_column_of_numbers_is_audited_and_guarded(place: Path, nescio: Run) ->
 def test_several_columns_are_several_targets(place: Path, nescio: Run) -> None:
     found = nescio("audit", *own("both"), "--data", "test.csv", "--target", "price,rooms",
         "--head", "gaussian", "--out", "out")  # fmt: skip
-    assert found.exit_code == 0, found.output
+    assert found.exit_code in JUDGED, found.output
     saved = json.loads((place / "out/audit.json").read_text())
     assert list(saved["predictors"]["network"]["targets"]) == ["0", "1"]
 
@@ -75,8 +76,8 @@ def test_several_columns_are_several_targets(place: Path, nescio: Run) -> None:
 def test_a_file_of_arrays_needs_no_head_for_means(place: Path, nescio: Run) -> None:
     x = np.random.default_rng(1).normal(size=(300, 2)).astype(np.float32)
     np.savez("test.npz", x=x, y=x.sum(1) + 0.25)
-    found = nescio("audit", *own("means"), "--data", "test.npz", "--out", "out")
-    assert found.exit_code == 0, found.output
+    found = nescio("audit", *own("means"), "--data", "test.npz", "--out", "out", "--full")
+    assert found.exit_code in JUDGED, found.output
     assert "it predicts means alone" in " ".join(found.output.split())
 
 
@@ -86,8 +87,8 @@ def test_a_model_that_was_trained_on_a_table_is_audited_on_its_test_part(
     made = nescio("train", "single", "--data", "test.csv", "--target", "price", "--run", "run",
         "--epochs", "5")  # fmt: skip
     assert made.exit_code == 0, made.output
-    found = nescio("audit", "run", "--data", "test.csv", *QUICK, "--out", "out")
-    assert found.exit_code == 0, found.output
+    found = nescio("audit", "run", "--data", "test.csv", *QUICK, "--out", "out", "--full")
+    assert found.exit_code in JUDGED, found.output
     assert "only its 100 test samples count" in found.output
     assert "R²" in found.output
 
@@ -114,5 +115,5 @@ def test_equal_inputs_are_separate_samples_where_that_is_said(place: Path, nesci
     assert "calibration inputs are among the training data" in " ".join(refused.output.split())
     assert not (place / "out/guard.safetensors").exists()
     taken = nescio(*words, "--repeats")
-    assert taken.exit_code == 0, taken.output
+    assert taken.exit_code in JUDGED, taken.output
     assert (place / "out/guard.safetensors").exists()

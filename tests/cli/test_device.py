@@ -30,7 +30,7 @@ def test_a_device_that_is_not_there_is_said(name, said, tmp_path):
         pytest.skip("it is there")
     words = ["train", "single", "--data", "half_moons", "--run", str(tmp_path / "r")]
     done = CliRunner().invoke(main, [*words, "--device", name])
-    assert done.exit_code == 2
+    assert done.exit_code == 1
     assert said in done.output
     assert f"{name!r} is not a device of this machine" in done.output
     assert "there is: cpu" in done.output

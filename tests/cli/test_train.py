@@ -30,7 +30,7 @@ def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Re
     with np.load(folder / "p.npz") as table:
         assert table["mutual_information"].max() > 0
     audit = nescio("audit", "run", "--data", "half_moons", "--out", "a")
-    assert audit.exit_code == 0, audit.output
+    assert audit.exit_code in (0, 2, 3), audit.output
     pieces = nescio("pieces", "run", "--data", "half_moons", "--out", "p")
     assert pieces.exit_code == 0, pieces.output
     assert "member 1" in pieces.output
@@ -111,7 +111,7 @@ def test_a_run_on_ones_own_network_is_used_with_net(
         nescio("predict", "r", "--net", net, "--data", "test.npz", "--out", "p.csv").exit_code == 0
     )
     audit = nescio("audit", "r", "--net", net, "--data", "test.npz", "--out", "a")
-    assert audit.exit_code == 0, audit.output
+    assert audit.exit_code in (0, 2, 3), audit.output
     assert (
         "a run folder has its own"
         in nescio(

@@ -50,7 +50,7 @@ def test_nothing_is_meant_by_something_else():
 )
 def test_the_command_line_says_what_was_meant(words, said):
     found = CliRunner().invoke(main, words)
-    assert found.exit_code == 2
+    assert found.exit_code == 1
     assert said in found.output
 
 

@@ -9,7 +9,7 @@ import nescio
 from nescio import integrations
 from nescio.core import NescioError
 
-NEEDED = {"lightning": "pytorch_lightning", "transformers": "transformers"}
+NEEDED = {"lightning": "pytorch_lightning", "transformers": "transformers", "mlflow": "mlflow"}
 
 
 @pytest.mark.parametrize("extra", NEEDED)

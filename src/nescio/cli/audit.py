@@ -11,6 +11,7 @@ from torch import nn
 from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
+from nescio.cli.audit_verdict import FULL, REQUIRE, SCHEMA, finish, finish_labels
 from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
@@ -30,7 +31,7 @@ from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data import readers
-from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack
+from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack, requirements
 from nescio.evaluation import audit as run_audit
 from nescio.models import (
     has_labels,
@@ -84,6 +85,9 @@ PARAMETERS = [
     option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
         metavar="SECTION"),
     opt.REPEATS,
+    REQUIRE,
+    FULL,
+    SCHEMA,
     files.LOGITS,
     files.FEATURES,
     files.LABELS,
@@ -109,6 +113,7 @@ def audit(
     output: str | None,
     head: str | None,
     out: str,
+    full: bool,
     **options: Any,
 ) -> None:
     """Measure how far a network can be trusted.
@@ -118,13 +123,15 @@ def audit(
     or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
     audited beside temperature scaling, MC dropout and a deep ensemble.
 
-    Writes audit.json and audit.html, one page with plots, a guard, and the recipes that were
-    trained, into the folder --out.
+    Prints the verdict and its findings, and writes audit.json, audit.html, one page with plots,
+    audit.xml (JUnit) and summary.md, a guard, and the recipes that were trained, into the folder
+    --out. The exit code is 0 for pass, 2 for attention, 3 for fail, and 1 for an error.
 
     \b
     nescio audit --recipe acet
     nescio audit runs/mnist --data mnist --train mnist --recipe acet --recipe ceda,weight=0.5
     nescio audit runs/mnist --data mnist --ood fashion_mnist --ood cifar10:gray:crop=28
+    nescio audit runs/mnist --data mnist --require "ece<0.05" --require "coverage>0.9"
 
     Of a network that predicts numbers (--head gaussian, or a model that does) the audit is about
     its intervals: --target names the column of the number, or several, a,b.
@@ -150,8 +157,9 @@ def audit(
         --ood-features letters=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
+    opt.resumable()
+    options["require"] = requirements(options["require"])
     digests = command_files(opt.command_line())
-    opt.resumable(bool(options["recipe"]))
     options = {name: value for name, value in options.items() if value is not None}
     if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
         files.only_arrays(network)
@@ -159,9 +167,9 @@ def audit(
     elif network is None:
         demo = (
             *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
-            *("budget", "skip", "also", "seed"),
+            *("budget", "skip", "also", "require", "seed"),
         )
-        opt.without_network(*demo)
+        opt.without_network(*demo, "full")
         chosen = {name: options[name] for name in demo if name in options}
         from nescio.cli.demo import audit_digits
 
@@ -183,9 +191,7 @@ def audit(
             output=output_named(output),
             **options,
         )
-    findings = findings.with_command(opt.command_line(), digests)
-    click.echo(str(findings))
-    click.echo(f"page: {findings.save(out)}")
+    finish(findings.with_command(opt.command_line(), digests), out, full=full)
 
 
 def _audit_arrays(
@@ -216,8 +222,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
         options[part] = None if name is None else labeled(name, part)
     options["ood"] = ood_by_name(options.pop("ood", ()), partial(ood_data, shape=shape))
     found = audit_labels(net, test, **options)
-    click.echo(str(found))
-    click.echo(f"pages: {found.save(out)}")
+    finish_labels(found, out)
 
 
 def audit_files(

@@ -42,6 +42,8 @@ COMMANDS = {  # the file, and the first sentence of the help
     "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
     "data": ("data", "List, download and check data sets that are not part of nescio."),
     "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
+    "init": ("init", "Write a commented script that audits and guards a network."),
+    "completion": ("completion", "Print what makes the Tab key complete nescio in a shell."),
 }
 
 
@@ -91,9 +93,20 @@ class Teaching(click.Group):
                 os.open(os.devnull, os.O_RDWR)
         return super().main(*args, **options)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """The context; a wrong use is an error as any other, for audits have exit codes 2 and 3."""
+        try:
+            return super().make_context(*args, **options)
+        except click.UsageError as error:
+            error.exit_code = 1  # type: ignore[misc]
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            error.exit_code = 1  # type: ignore[misc]
+            raise
         except ValueError as error:  # those of nescio are
             from nescio.core import NescioError
 

@@ -10,9 +10,11 @@ from nescio.evaluation.audit.audit_limits import Measured as Measured
 from nescio.evaluation.audit.audit_limits import Status as Status
 from nescio.evaluation.audit.audit_limits import Unit as Unit
 from nescio.evaluation.audit.audit_limits import limits as limits
+from nescio.evaluation.audit.cases_section import Cases as Cases
 from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
+from nescio.evaluation.audit.guard_section import broken_by as broken_by
 from nescio.evaluation.audit.named_files import FileDigest as FileDigest
 from nescio.evaluation.audit.named_files import digest_of as digest_of
 from nescio.evaluation.audit.ood_section import check_attack as check_attack
@@ -22,6 +24,7 @@ from nescio.evaluation.audit.provenance import Provenance as Provenance
 from nescio.evaluation.audit.remedies_section import Gain as Gain
 from nescio.evaluation.audit.remedies_section import Remedies as Remedies
 from nescio.evaluation.audit.remedies_section import TriedRemedy as TriedRemedy
+from nescio.evaluation.audit.requirements import requirements as requirements
 from nescio.evaluation.audit.sections import Budget as Budget
 from nescio.evaluation.audit.sections import in_order as in_order
 from nescio.evaluation.audit.slices_section import SliceFindings as SliceFindings
@@ -100,3 +103,5 @@ from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above
 from nescio.evaluation.under_shift import entropies as entropies
 from nescio.evaluation.under_shift import under_shift as under_shift
+from nescio.evaluation.worst_cases import TrainingNeighbor as TrainingNeighbor
+from nescio.evaluation.worst_cases import WorstCase as WorstCase

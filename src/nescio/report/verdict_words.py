@@ -47,6 +47,8 @@ def _titles(judged: Sequence[Finding]) -> str:
 
 
 def _quality(found: Findings | RegressionFindings) -> str:
+    if not found.predictors:
+        return ""
     if isinstance(found, RegressionFindings):
         one = next(iter(found.predictors.values())).test
         share = one.coverage.get("0.9")

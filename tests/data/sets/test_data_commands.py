@@ -47,7 +47,7 @@ def test_list_says_what_there_is_and_where(tmp_path, monkeypatch):
 
 def test_a_download_of_nothing_is_refused(known, tmp_path):
     result = run("download", "--folder", str(tmp_path))
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "Missing argument" in result.output
 
 
@@ -77,4 +77,4 @@ def test_download_keeps_what_is_whole_and_fails_with_words(known, tmp_path):
     assert "there already" not in result.output  # names are checked first
     assert "set NESCIO_DATA" in run("download", "mine").output
     assert "set NESCIO_DATA" in run("verify").output
-    assert run("download").exit_code == 2
+    assert run("download").exit_code == 1

@@ -60,9 +60,9 @@ class Audit:
     def save(self, folder: str | Path) -> Path:
         """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
-        Returns the path of the page.
+        `audit.xml` (JUnit) and `summary.md` hold the verdict. Returns the path of the page.
         """
-        from nescio.report import audit_page
+        from nescio.report import audit_page, junit_xml, summary_markdown
 
         folder = make_folder(Path(folder))
         whole = self
@@ -73,6 +73,8 @@ class Audit:
             for name in (GUARD, f"{GUARD}.json"):
                 (folder / name).unlink(missing_ok=True)
         write_json(folder / "audit.json", whole.to_json())
+        write_atomically(folder / "audit.xml", junit_xml(whole.verdict))
+        write_atomically(folder / "summary.md", summary_markdown(whole.verdict))
         write_atomically(folder / "audit.html", audit_page(whole.findings))
         forget(folder)
         return folder / "audit.html"
@@ -120,7 +122,9 @@ class Audit:
         return audit_text(self.findings)
 
     def _repr_html_(self) -> str:
-        return self.results._repr_html_()
+        from nescio.report import audit_html
+
+        return audit_html(self)
 
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients

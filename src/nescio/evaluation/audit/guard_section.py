@@ -163,14 +163,9 @@ def is_own(net: nn.Module) -> bool:
 
 def _measured(about: GuardFindings, found: Guard, decisions: Decisions, y: Tensor) -> GuardFindings:
     """With shares on the test samples, exact intervals, and whether a guarantee looks broken."""
-    from scipy.stats import betabinom, binom
-
     samples, answered = len(decisions), int(decisions.answered.sum())
     summary = decisions.summary(y)
     errors, ood = int(summary["errors"]), round(samples * summary["ood"])
-    calibrated = len(found.rules[0].scores)
-    over = allowed(calibrated, found.false_alarm)
-    alarms = betabinom(samples, over, calibrated + 1 - over)  # false alarms over all draws
     test = OnTest(
         samples=samples,
         answered=binomial_interval(answered, samples),
@@ -179,8 +174,21 @@ def _measured(about: GuardFindings, found: Guard, decisions: Decisions, y: Tenso
         errors=errors,
         risk=binomial_interval(errors, answered) if answered else None,
     )
-    broken = Broken(
+    broken = broken_by(found, samples=samples, ood=ood, answered=answered, errors=errors)
+    return replace(about, test=test, broken=broken)
+
+
+def broken_by(found: Any, *, samples: int, ood: int, answered: int, errors: int) -> Broken:
+    """Which guarantees of a guard new samples break by more than chance (1 in 1,000) allows.
+
+    samples: all of them; `ood` are called OOD, `errors` of the `answered` are wrong.
+    """
+    from scipy.stats import betabinom, binom
+
+    calibrated = len(found.rules[0].scores)
+    over = allowed(calibrated, found.false_alarm)
+    alarms = betabinom(samples, over, calibrated + 1 - over)  # false alarms over all draws
+    return Broken(
         false_alarm=bool(alarms.sf(ood - 1) < BROKEN),
         risk=bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
     )
-    return replace(about, test=test, broken=broken)

@@ -87,8 +87,10 @@ def judged_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def judge(found: AuditFindings) -> tuple[Finding, ...]:
+def judge(found: Findings | RegressionFindings) -> tuple[Finding, ...]:
     """Every number that has a limit, compared with it; the worst first."""
+    if not found.predictors:
+        return ()
     wanted = [requirement(text) for text in found.required]
     task = "regression" if isinstance(found, RegressionFindings) else "classification"
     judged: list[Finding] = []
@@ -138,20 +140,19 @@ def _not_measured(asked: Requirement, found: AuditFindings, task: str) -> Findin
 
 
 def reasons(found: Findings | RegressionFindings) -> dict[str, str]:
-    """What could not be run, and why, by section."""
-    return dict(_reasons(found))
+    """What could not be run, and why, by section; what the audit tried comes first."""
+    tried = dict(_tried(found))
+    others = {name: why for name, why in found.not_run.items() if name not in tried}
+    return {**tried, **others}
 
 
-def _reasons(found: Any) -> Iterator[tuple[str, str]]:
-    yield from found.not_run.items()
+def _tried(found: Any) -> Iterator[tuple[str, str]]:
     if found.guard is not None and found.guard.skipped:
         yield "guard", found.guard.skipped
-    if found.no_shift and "shift" not in found.not_run:
+    if found.no_shift:
         yield "shift", found.no_shift
-    first = next(iter(found.predictors.values()))
-    for name, section in (("calibration", "calibration"), ("failure", "failure"),
-                          ("attack", "attack"), ("far_field", "far field")):  # fmt: skip
+    first = next(iter(found.predictors.values()), None)
+    for name in ("calibration", "failure", "attack", "far_field"):
         part = getattr(first, name, None)
         if part is not None and part.skipped:
-            yield section, part.skipped
-    yield from getattr(found, "not_run", {}).items()
+            yield name.replace("_", " "), part.skipped

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from nescio.evaluation.audit.findings import Findings, RayFindings, RiskCurve
 from nescio.metrics import Reliability
@@ -202,17 +203,21 @@ def separation_along_ray(found: Findings) -> Figure:
 def far_field(found: Findings) -> Figure:
     """Share of rays that are confident, and that bend no more, by a factor; by kind of rays."""
     kinds = far_kinds(found)
-    figure, axes = panels(2 * len(kinds), height=3.4, title=audit_words.far_certainty(found))
-    for axis, kind in zip(axes, 2 * kinds, strict=True):
-        upper = axis in axes[: len(kinds)]
+    rows = [part for rays in followed(found).values() for part in rays.values()]
+    above = kinds if any(part.factor for part in rows) else []  # else no ray was followed so far
+    every = [*above, *kinds]
+    figure, axes = panels(len(every), height=3.4, title=audit_words.far_certainty(found))
+    for axis, kind in zip(axes, every, strict=True):
+        upper = axis in axes[: len(above)]
         for i, (name, rays) in enumerate(followed(found).items()):
             if kind in rays:
                 draw = _reached if upper else _settled
                 draw(axis, i, label(name, 24), rays[kind])
         axis.set_title(f"{kind}: {'confident' if upper else 'settled'}", loc="left")
         axis.set(ylim=(-0.03, 1.03), xlabel="factor (log scale)", xscale="log")
+        axis.xaxis.set_minor_formatter(NullFormatter())  # labels between decades collide
         per_cent(axis.yaxis)
-    for axis in (axes[0], axes[len(kinds)]):
+    for axis in (axes[0], axes[len(above)]):
         axis.set_ylabel("share of rays by then")
     _legend(figure, axes[0])
     return figure
