@@ -11,12 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import EllipsisType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from nescio.core.errors import NescioError, NotFiniteError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Index = int | slice | Tensor | Sequence[int] | EllipsisType
 
@@ -55,6 +58,18 @@ class Prediction(ABC):
         return (
             f"{type(self).__name__}({self.members} member(s), {samples} samples, {first.shape[-1]})"
         )
+
+    def _repr_html_(self) -> str:
+        from nescio.report import prediction_html
+
+        return prediction_html(self)
+
+    def plot(self) -> "Figure":
+        """The first 30 samples: the probability of each class, or means with two deviations."""
+        from nescio.report import plots
+
+        figure: Figure = plots.prediction_plot(self)
+        return figure
 
     def _has_nan(self, tensor: Tensor) -> bool:
         return math.isnan(tensor.sum().item()) and bool(tensor.isnan().any())  # a tenth of the time

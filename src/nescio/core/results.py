@@ -6,7 +6,7 @@ results.select(metric="auroc").to_frame()
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import NoneType, UnionType
@@ -126,7 +126,10 @@ class Results:
         return self._page().latex(intervals=intervals)
 
     def _repr_html_(self) -> str:
-        return self._page().html()
+        from nescio.report import cut_grid
+
+        page = self._page()
+        return replace(page, tables=tuple(map(cut_grid, page.tables))).html()
 
     def to_frame(self) -> Any:
         """A pandas frame with one line per row; it needs pandas."""

@@ -10,6 +10,7 @@ from nescio.evaluation.audit.audit_limits import Measured as Measured
 from nescio.evaluation.audit.audit_limits import Status as Status
 from nescio.evaluation.audit.audit_limits import Unit as Unit
 from nescio.evaluation.audit.audit_limits import limits as limits
+from nescio.evaluation.audit.cases_section import Cases as Cases
 from nescio.evaluation.audit.findings import AuditFindings as AuditFindings
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
@@ -102,3 +103,5 @@ from nescio.evaluation.under_shift import ShiftCurves as ShiftCurves
 from nescio.evaluation.under_shift import accuracy_above as accuracy_above
 from nescio.evaluation.under_shift import entropies as entropies
 from nescio.evaluation.under_shift import under_shift as under_shift
+from nescio.evaluation.worst_cases import TrainingNeighbor as TrainingNeighbor
+from nescio.evaluation.worst_cases import WorstCase as WorstCase

@@ -36,6 +36,7 @@ class Repeats:
     rows: tuple[int, ...]  # test samples, exact or near; at most 2,000
     pairs: tuple[Duplicate, ...]  # at most 50
     conflicts: int | None = None  # pairs whose labels differ; None: a label is unknown
+    by_chance: float | None = None  # share of the training samples that equal another one
     looked_at: int  # test samples whose near-duplicates were looked for
     among: int  # samples among which
     skipped: str | None = None  # why near-duplicates were not looked for
@@ -90,6 +91,7 @@ def find_duplicates(
     labels: Tensor | None = None,
     train_labels: Tensor | None = None,
     wrong: Tensor | None = None,
+    most: int = TEST,
     seed: int = 0,
 ) -> Duplicates:
     """Test samples whose input is a training input, or an earlier test input, exactly or nearly.
@@ -97,19 +99,19 @@ def find_duplicates(
     x, train: inputs; None where only `features` and `train_features` are known, `(N, F)`.
     Exact ones are found by hashes of all inputs. Near ones are images, tables of measurements or
     features that are much closer to one sample than the spacing of its neighbors explains; of those
-    named at most 1 % are false in expectation. At most 10,000 test and 60,000 training samples,
-    drawn by `seed`, are compared for it.
+    named at most 1 % are false in expectation. At most `most` test samples and 60,000 (or ten times
+    `most`) training samples, drawn by `seed`, are compared for it.
     wrong: `(N,)` for each test sample, whether the answer is wrong; of a regression the error.
     """
     test = Compared(x, features, labels)
     known = None if train is None and train_features is None else Compared(
         train, train_features, train_labels
     )  # fmt: skip
-    leaked = None if known is None else _repeats(test, known, seed)
+    leaked = None if known is None else _repeats(test, known, most, seed)
     return Duplicates(
         samples=len(test),
         in_training=None if leaked is None else leaked[1],
-        in_test=_repeats(test, None, seed)[1],
+        in_test=_repeats(test, None, most, seed)[1],
         **({} if wrong is None else _without(wrong, None if leaked is None else leaked[0])),
     )
 
@@ -125,14 +127,18 @@ def _without(wrong: Tensor, leaked: Tensor | None) -> dict[str, Any]:
     return dict(zip(("accuracy", "accuracy_without"), shares, strict=True))
 
 
-def _repeats(test: Compared, known: Compared | None, seed: int) -> tuple[Tensor, Repeats]:
+def _repeats(
+    test: Compared, known: Compared | None, most: int, seed: int
+) -> tuple[Tensor, Repeats]:
     """Which test samples `(N,)` repeat a known one, or an earlier test sample; and in words."""
     own = test.hashes()
     theirs = own if known is None else known.hashes()
     exact = _exact(own, None if known is None else theirs)
-    looked = _drawn((_exact(own) < 0).nonzero()[:, 0], TEST, seed)
+    looked = _drawn((_exact(own) < 0).nonzero()[:, 0], most, seed)
     among = (
-        looked if known is None else _drawn((_exact(theirs) < 0).nonzero()[:, 0], TRAINING, seed)
+        looked
+        if known is None
+        else _drawn((_exact(theirs) < 0).nonzero()[:, 0], min(TRAINING, 10 * most), seed)
     )
     near, skipped = torch.full_like(exact, -1), None
     try:
@@ -149,10 +155,17 @@ def _repeats(test: Compared, known: Compared | None, seed: int) -> tuple[Tensor,
         rows=tuple(rows[:ROWS].tolist()),
         pairs=pairs,
         conflicts=_conflicts(test, known or test, other),
+        by_chance=None if known is None else _repeated(theirs),
         looked_at=len(looked),
         among=len(among),
         skipped=skipped,
     )
+
+
+def _repeated(hashes: Tensor) -> float:
+    """The share of samples that equal another one."""
+    count = hashes.unique(return_counts=True)[1]
+    return float(count[count > 1].sum()) / max(1, len(hashes))
 
 
 def _drawn(rows: Tensor, most: int, seed: int) -> Tensor:

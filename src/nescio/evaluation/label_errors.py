@@ -1,5 +1,6 @@
 """Likely wrong labels: samples whose label a network, and their neighbors, speak against."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -57,7 +58,7 @@ def find_label_errors(
     log_probs: Tensor,
     labels: Tensor,
     *,
-    features: Tensor | None = None,
+    features: Tensor | Callable[[Tensor], Tensor] | None = None,
     train_features: Tensor | None = None,
     train_labels: Tensor | None = None,
     seed: int = 0,
@@ -71,7 +72,8 @@ def find_label_errors(
     its log-odds, with the trust score added. A confident error of the network looks the same as a
     wrong label: a person has to look. The check changes 2 % of the labels, drawn by `seed`.
 
-    log_probs: `(N, C)`. labels: `(N,)`. features, train_features: `(N, F)` of the same layer.
+    log_probs: `(N, C)`. labels: `(N,)`. features, train_features: `(N, F)` of the same layer; the
+    former may be a function of row numbers, as only some samples need them.
     """
     labels = check_labels(labels.cpu(), log_probs.shape[1], log_probs.shape[:1])
     if len(labels) < 2:
@@ -81,27 +83,37 @@ def find_label_errors(
     bank = None
     if features is not None and train_features is not None and train_labels is not None:
         bank = _bank(train_features, train_labels, log_probs.shape[1], seed)
-    trust = None if bank is None else _trust(bank, labels, features)
-    score, listed = label_scores(log_probs, labels, trust), _listed(log_probs, labels, trust)
+    changed, wrong = _changed(labels, seed)
+    listed, relisted = (confident_disagreement(log_probs, y) for y in (labels, wrong))
+    rows, trust = (listed | relisted).nonzero()[:, 0], None
+    if bank is not None and len(rows):
+        assert features is not None
+        read = features(rows) if callable(features) else features[rows]
+        trust, other = (_trust(bank, y[rows], read) for y in (labels, wrong))
+        listed[rows] &= trust > 0
+        relisted[rows] &= other > 0
+    score = torch.zeros(len(labels), dtype=log_probs.dtype)
+    score[rows] = label_scores(log_probs[rows], labels[rows], trust)
     order = _ranked(score, listed)
-    probs = log_probs.exp()
     return LabelErrors(
         samples=len(labels),
         count=len(order),
-        suspects=tuple(
-            SuspectLabel(
-                sample=row,
-                label=int(labels[row]),
-                predicted=int(probs[row].argmax()),
-                confidence=float(probs[row].max()),
-                probability=float(probs[row, labels[row]]),
-                score=float(score[row]),
-            )
-            for row in order[:LISTED].tolist()
-        ),
+        suspects=tuple(_suspect(row, log_probs, labels, score) for row in order[:LISTED].tolist()),
         rows=tuple(order[:ROWS].tolist()),
         neighbors=bank is not None,
-        planted=_planted(log_probs, labels, features, bank, trust, seed),
+        planted=_planted(relisted, changed),
+    )
+
+
+def _suspect(row: int, log_probs: Tensor, labels: Tensor, score: Tensor) -> SuspectLabel:
+    probs = log_probs[row].exp()
+    return SuspectLabel(
+        sample=row,
+        label=int(labels[row]),
+        predicted=int(probs.argmax()),
+        confidence=float(probs.max()),
+        probability=float(probs[labels[row]]),
+        score=float(score[row]),
     )
 
 
@@ -113,7 +125,7 @@ def label_scores(log_probs: Tensor, labels: Tensor, trust: Tensor | None = None)
     """
     own = labels[:, None]
     odds = log_probs.scatter(1, own, -torch.inf).logsumexp(1) - log_probs.gather(1, own)[:, 0]
-    if trust is None:
+    if trust is None or len(odds) < 2:
         return odds
     return odds + trust * odds.std() / trust.std().clamp_min(1e-300)
 
@@ -128,17 +140,10 @@ def _bank(features: Tensor, labels: Tensor, classes: int, seed: int) -> Detector
     return trust_score(known, alpha=ODD, normalize=True)
 
 
-def _trust(bank: Detector, labels: Tensor, features: Tensor | None) -> Tensor:
+def _trust(bank: Detector, labels: Tensor, features: Tensor) -> Tensor:
     """The trust score of labels `(n,)`, as if they were the answers."""
-    assert features is not None
     said = F.one_hot(labels, bank.about["classes"]).double()
     return bank(Activations(logits=said, features={LAYER: features})).double().flatten()
-
-
-def _listed(log_probs: Tensor, labels: Tensor, trust: Tensor | None) -> Tensor:
-    """Which samples are in the list, `(N,)`."""
-    listed = confident_disagreement(log_probs, labels)
-    return listed if trust is None else listed & (trust > 0)
 
 
 def confident_disagreement(log_probs: Tensor, labels: Tensor) -> Tensor:
@@ -162,15 +167,8 @@ def _ranked(score: Tensor, listed: Tensor) -> Tensor:
     return rows[score[rows].argsort(descending=True, stable=True)]
 
 
-def _planted(
-    log_probs: Tensor,
-    labels: Tensor,
-    features: Tensor | None,
-    bank: Detector | None,
-    trust: Tensor | None,
-    seed: int,
-) -> PlantedErrors:
-    """What is found where some labels are changed to another class that occurs, at random."""
+def _changed(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Which labels are changed to another class that occurs, at random, and all labels then."""
     draws = generator(seed, "planted label errors")
     changed = torch.randperm(len(labels), generator=draws)[: max(1, round(PLANTED * len(labels)))]
     classes = labels.unique()
@@ -180,10 +178,11 @@ def _planted(
     step = torch.randint(1, len(classes), (len(changed),), generator=draws)
     wrong = labels.clone()
     wrong[changed] = classes[(place + step) % len(classes)]
-    if bank is not None and trust is not None and features is not None:
-        trust = trust.clone()
-        trust[changed] = _trust(bank, wrong[changed], features[changed])
-    listed = _listed(log_probs, wrong, trust)
+    return changed, wrong
+
+
+def _planted(listed: Tensor, changed: Tensor) -> PlantedErrors:
+    """How many of the changed labels are in the list, and which share of it they are."""
     found, count = int(listed[changed].sum()), int(listed.sum())
     return PlantedErrors(
         changed=len(changed),

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import Array, NescioError, as_tensor, check_labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DECISIONS = ("answer", "unsure", "ood")
 ANSWER, UNSURE, OOD = range(3)
@@ -57,6 +60,18 @@ class Decided:
 
     def __str__(self) -> str:
         return self.table
+
+    def _repr_html_(self) -> str:
+        from nescio.report import decisions_html
+
+        return decisions_html(self)
+
+    def plot(self) -> "Figure":
+        """One point per input: its p-value, and its failure score or the width of its interval."""
+        from nescio.report import plots
+
+        figure: Figure = plots.decisions_plot(self)
+        return figure
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:

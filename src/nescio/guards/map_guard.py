@@ -196,6 +196,11 @@ class MapGuard:
     def __str__(self) -> str:
         return "\n".join([repr(self), self.table(), *(f"- {line}" for line in self.guarantees)])
 
+    def _repr_html_(self) -> str:
+        from nescio.report import guard_html
+
+        return guard_html(self)
+
     def __repr__(self) -> str:
         sure = "" if self.confidence is None else f", confidence={self.confidence:g}"
         kind = type(self.nets[0]).__name__

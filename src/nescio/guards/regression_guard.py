@@ -223,6 +223,11 @@ class RegressionGuard:
     def __str__(self) -> str:
         return "\n".join([repr(self), self.table(), *(f"- {line}" for line in self.guarantees)])
 
+    def _repr_html_(self) -> str:
+        from nescio.report import guard_html
+
+        return guard_html(self)
+
     def __repr__(self) -> str:
         kind = type(self.nets[0]).__name__
         return (

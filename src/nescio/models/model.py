@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,9 @@ from nescio.nets import (
 )
 from nescio.nets.factory import is_scaled, made_by, needed_by, rebuild, scaled
 from nescio.nets.stack import Stack
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Made = nn.Module | Callable[..., nn.Module] | None
 
@@ -150,6 +153,18 @@ class Model:
         kind = type(self.net).__name__
         trained = "" if self.loss is None else f", {self.loss}"
         return f"Model({self.members} member(s) of {kind}, {self.head.name}{trained}, {self.dtype})"
+
+    def _repr_html_(self) -> str:
+        from nescio.report import model_html
+
+        return model_html(self)
+
+    def plot(self) -> "Figure":
+        """The loss of each member by epoch."""
+        from nescio.report import plots
+
+        figure: Figure = plots.history_plot(self)
+        return figure
 
     @property
     def loss(self) -> str | None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from numpy.typing import NDArray
 from nescio.core import DamagedError, NescioError, Saved, derive, numbers, readers, save_tensors
 from nescio.guards import Guard, RegressionGuard
 from nescio.monitoring.martingale import BLOCK, COUNT, grow, p_values, tie_numbers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 LEAST = 20  # calibration scores of a monitor
@@ -95,6 +98,18 @@ class Monitor:
         alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
         p = f"p-value {said(self.p_value)}"
         return f"Monitor({self.count} scores, {alarm}, {p}, false_alarm={self.false_alarm:g})"
+
+    def _repr_html_(self) -> str:
+        from nescio.report import monitor_html
+
+        return monitor_html(self)
+
+    def plot(self, *, changed: int | None = None) -> "Figure":
+        """The martingale over the stream; `changed` marks where the data are known to change."""
+        from nescio.report import plots
+
+        figure: Figure = plots.martingale(self, changed=changed)
+        return figure
 
     @property
     def threshold(self) -> float:

@@ -10,6 +10,13 @@ from nescio.report.diff_words import diff_markdown as diff_markdown
 from nescio.report.diff_words import diff_text as diff_text
 from nescio.report.guard_words import guard_usage as guard_usage
 from nescio.report.model_card import model_card as model_card
+from nescio.report.notebook import audit_html as audit_html
+from nescio.report.notebook import cut_grid as cut_grid
+from nescio.report.notebook import decisions_html as decisions_html
+from nescio.report.notebook import guard_html as guard_html
+from nescio.report.notebook import model_html as model_html
+from nescio.report.notebook import monitor_html as monitor_html
+from nescio.report.notebook import prediction_html as prediction_html
 from nescio.report.verdict_files import junit_xml as junit_xml
 from nescio.report.verdict_files import summary_markdown as summary_markdown
 from nescio.report.verdict_words import default_limit as default_limit

@@ -12,9 +12,10 @@ SIDE = 112  # pixels of the longer side, at least
 LARGEST = 512  # pixels of a side, at most
 
 
-def thumbnail(image: Tensor) -> bytes:
+def thumbnail(image: Tensor, *, side: int = SIDE, largest: int = LARGEST) -> bytes:
     """An image (C, H, W) of bytes, or of floats, as PNG; small ones are enlarged in whole steps.
 
+    side: pixels of the longer side, at least; largest: at most.
     Floats from 0 to 1 are taken as they are; others are scaled from their smallest to their
     largest value. Images of one channel are gray, of three colored; of others, the mean is shown.
     """
@@ -23,11 +24,11 @@ def thumbnail(image: Tensor) -> bytes:
     pixels = _bytes(image)
     height, width = pixels.shape[1:]
     shown = Image.fromarray((pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)).numpy())
-    times = -(-SIDE // max(height, width))
+    times = -(-side // max(height, width))
     if times > 1:
         shown = shown.resize((width * times, height * times), Image.Resampling.NEAREST)
-    elif max(height, width) > LARGEST:
-        shown.thumbnail((LARGEST, LARGEST))
+    elif max(height, width) > largest:
+        shown.thumbnail((largest, largest))
     file = io.BytesIO()
     shown.save(file, format="PNG")
     return file.getvalue()

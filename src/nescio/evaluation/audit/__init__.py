@@ -1,5 +1,7 @@
 """What an audit finds on held-out data and off it: calibration, errors, the guard, shifts."""
 
+from nescio.evaluation.audit.cases_section import Cases as Cases
+from nescio.evaluation.audit.duplicates_section import repeated_samples as repeated_samples
 from nescio.evaluation.audit.findings import Findings as Findings
 from nescio.evaluation.audit.groups_section import GroupFindings as GroupFindings
 from nescio.evaluation.audit.guard_section import Guarded as Guarded
@@ -9,6 +11,7 @@ from nescio.evaluation.audit.held_out import hold as hold
 from nescio.evaluation.audit.held_out_section import calibration as calibration
 from nescio.evaluation.audit.held_out_section import failure as failure
 from nescio.evaluation.audit.influence_section import errors_explained as errors_explained
+from nescio.evaluation.audit.label_errors_section import likely_label_errors as likely_label_errors
 from nescio.evaluation.audit.ood_section import shifted as shifted
 from nescio.evaluation.audit.planner_section import planner_section as planner_section
 from nescio.evaluation.audit.provenance import Provenance as Provenance

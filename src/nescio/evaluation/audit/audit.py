@@ -122,7 +122,9 @@ class Audit:
         return audit_text(self.findings)
 
     def _repr_html_(self) -> str:
-        return self.results._repr_html_()
+        from nescio.report import audit_html
+
+        return audit_html(self)
 
 
 @torch.inference_mode(False)  # whatever the caller is in: attacks need gradients

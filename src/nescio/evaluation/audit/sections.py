@@ -9,7 +9,7 @@ cannot be made it raises a NescioError that says why. Its words are in `nescio.r
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
@@ -29,6 +29,7 @@ from nescio.core.registry import audit_sections, unknown
 from nescio.evaluation.answers import Seen
 from nescio.evaluation.audit.held_out import Held
 from nescio.evaluation.audit.kept_parts import KeptParts
+from nescio.evaluation.audit.observed_features import ObservedFeatures, observed_features
 from nescio.models import Predictor, networks
 from nescio.version import VERSION
 
@@ -99,6 +100,11 @@ class Material:
         if self.x is None:
             raise NescioError("this section needs the inputs; only answers were given")
         return self.x
+
+    @cached_property
+    def observed(self) -> ObservedFeatures:
+        """Features of the test samples and of some training samples, observed once."""
+        return observed_features(self)
 
     def class_name(self, label: int) -> str:
         """The name of a class, or its number."""
