@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--error-rate", type=float, default=0.05)
-    parser.add_argument("--level", type=float, default=0.05)
+    parser.add_argument("--level", type=float, default=0.02)
     parser.add_argument("--forms", nargs="*", default=[*PLANTED, *NULL])
     options = parser.parse_args()
     print(f"| planted ({options.error_rate:.0%} wrong elsewhere) | draws | found or false | s |")

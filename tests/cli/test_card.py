@@ -257,3 +257,14 @@ def test_other_data_with_the_same_name_are_found(here, nescio):
         x, y = data["x"], data["y"]
     np.savez("new.npz", x=x, y=1 - y)
     assert nescio("verify", "card.json").exit_code == 3
+
+
+def test_the_section_for_a_model_card_has_every_finding(here):
+    words = ["card", "audit/audit.json", "audit/guard.safetensors", "--markdown", "model.md"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    text = Path("model.md").read_text()
+    assert text.startswith("## Uncertainty and limits")
+    for one in json.loads(Path("audit/audit.json").read_text())["findings"]:
+        assert f"{one['title']}" in text
+    assert "nescio.load('audit/guard.safetensors'" in text

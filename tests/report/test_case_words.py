@@ -48,7 +48,10 @@ def test_cases_have_a_table_pictures_and_rows_to_copy():
     assert "test, row 812" in text
     assert "over 99.99 %" in text
     assert "7 (one)" in text
-    (first, near), _ = section.pictures[0].items, section.pictures[1]
+    assert [one.title for one in section.pictures] == [
+        "confident error: test, row 812", "confident OOD input: letters, row 812"
+    ]  # fmt: skip
+    first, near = section.pictures[0].items
     assert first.lines == ("test, row 812", "is zero", "answered one, over 99.99 %")
     assert near.lines == ("training row 7", "is one", "distance 0.25")
     rows = dict(section.remarks)["rows of the errors, the most confident first"]

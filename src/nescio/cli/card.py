@@ -1,5 +1,7 @@
 """`nescio card`: the safety card of an audited network."""
 
+from pathlib import Path
+
 import click
 
 from nescio.cli import options as opt
@@ -10,6 +12,8 @@ PARAMETERS = [
     opt.argument("audit", metavar="AUDIT"),
     opt.argument("guard", required=False, metavar="[GUARD]"),
     option("--out", "The file to write.", default="card.json", type=opt.PATH, metavar="FILE"),
+    option("--markdown", "Also write a section for a model card, in Markdown.", type=opt.PATH,
+        metavar="FILE"),
     option("--key", "Sign the card: a PEM file with an Ed25519 key (needs the package cryptography)"
         ", or a file with a shared secret of 32 bytes or more.", type=opt.PATH, metavar="FILE"),
 ]
@@ -17,7 +21,7 @@ PARAMETERS = [
 
 
 @click.command(params=PARAMETERS)
-def card(audit: str, guard: str | None, out: str, key: str | None) -> None:
+def card(audit: str, guard: str | None, out: str, markdown: str | None, key: str | None) -> None:
     """Write a safety card: what was audited, what is guaranteed, and how to check both.
 
     AUDIT is an audit.json, or its folder; GUARD the file of a guard of the same network, such as
@@ -31,7 +35,8 @@ def card(audit: str, guard: str | None, out: str, key: str | None) -> None:
     A key for signatures: openssl genpkey -algorithm ed25519 -out key.pem; its public part, which
     those who verify need: openssl pkey -in key.pem -pubout -out public.pem
     """
-    from nescio.evaluation import make_card  # its help needs none of this
+    from nescio.core import load, write_atomically  # its help needs none of this
+    from nescio.evaluation import make_card
     from nescio.report import card_text
 
     made = make_card(audit, guard)
@@ -39,4 +44,7 @@ def card(audit: str, guard: str | None, out: str, key: str | None) -> None:
         made = made.signed(key)
     made.save(out)
     click.echo(card_text(made))
+    if markdown is not None:
+        write_atomically(Path(markdown), load(audit).model_card())
+        click.echo(f"model card: {markdown}")
     click.echo(f"card: {out}; check it with: nescio verify {out}")

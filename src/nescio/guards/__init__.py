@@ -6,9 +6,6 @@ from nescio.guards.decisions import RULES as RULES
 from nescio.guards.decisions import Decisions as Decisions
 from nescio.guards.decisions import no_answers as no_answers
 from nescio.guards.file_parts import weights_digest as weights_digest
-from nescio.guards.guarantee_plan import GuaranteePlan as GuaranteePlan
-from nescio.guards.guarantee_plan import guarantee_plan as guarantee_plan
-from nescio.guards.guarantee_plan import rounded_up as rounded_up
 from nescio.guards.guard import guard as guard
 from nescio.guards.guard_file import about as about
 from nescio.guards.guard_file import described as described

@@ -51,6 +51,7 @@ from nescio.metrics.ranking import rank as rank
 from nescio.metrics.regression import coverage as coverage
 from nescio.metrics.regression import crps as crps
 from nescio.metrics.regression import interval_score as interval_score
+from nescio.metrics.regression import interval_values as interval_values
 from nescio.metrics.regression import mae as mae
 from nescio.metrics.regression import mixture_nll as mixture_nll
 from nescio.metrics.regression import moment_matched_nll as moment_matched_nll

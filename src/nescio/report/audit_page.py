@@ -33,21 +33,17 @@ def audit_page(found: Findings | RegressionFindings) -> str:
 def _rendered(found: Findings | RegressionFindings, cut: Cut) -> str:
     from markupsafe import Markup
 
-    files = {name: Markup(_file(name)) for name in ("style.css", "paper.css", "script.js")}
-    environment = _environment()
-    environment.filters["table"] = lambda table: Markup(html(table, rows=cut.rows))
-    page: str = environment.get_template("page.html").render(
-        content_of(found, cut),
-        style=files["style.css"],
-        paper=files["paper.css"],
-        script=files["script.js"],
-        script_hash=_hash(files["script.js"]),
+    script = Markup(_file("script.js"))
+    page: str = page_template("page.html", rows=cut.rows).render(
+        content_of(found, cut), script=script, script_hash=_hash(script)
     )
     return f"{page}\n"
 
 
-def _environment() -> Any:
+def page_template(name: str, *, rows: int | None = None) -> Any:
+    """A page in this look, which is escaped; rows: of a table, at most."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
 
     made = Environment(
         autoescape=True,
@@ -58,7 +54,9 @@ def _environment() -> Any:
         finalize=_harmless,
     )
     made.filters["joined"] = lambda text: text.replace(" %", f"{SPACE}%")
-    return made
+    made.filters["table"] = lambda table: Markup(html(table, rows=rows))
+    made.globals |= {"style": Markup(_file("style.css")), "paper": Markup(_file("paper.css"))}
+    return made.get_template(name)
 
 
 def _harmless(value: Any) -> Any:

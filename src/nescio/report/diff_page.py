@@ -1,11 +1,9 @@
 """Two audits side by side, as one HTML page that needs nothing else."""
 
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from nescio.report.audit_page import page_template
 from nescio.report.diff_words import diff_grid, diff_notes, headline, said
-from nescio.report.html_table import html
-from nescio.report.render import printable
 from nescio.version import VERSION
 
 if TYPE_CHECKING:
@@ -16,12 +14,9 @@ MIDDLE, REACH = 100.0, 92.0  # of a bar, in its own units
 
 def diff_page(found: "AuditDiff") -> str:
     """The page as text."""
-    from markupsafe import Markup
-
     worse = bool(found.worse)
-    page = _environment().from_string(_file("diff.html"))
     return str(
-        page.render(
+        page_template("diff.html").render(
             found=found,
             title="Worse" if worse else "Not worse",
             status="fail" if worse else "pass",
@@ -30,36 +25,9 @@ def diff_page(found: "AuditDiff") -> str:
             bars=[_bar(one) for one in found.changes],
             notes=diff_notes(found),
             version=VERSION,
-            style=Markup(_file("diff.css")),
         )
         + "\n"
     )
-
-
-def _environment() -> Any:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_harmless,
-    )
-    made.filters["joined"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
-    made.filters["table"] = lambda table: Markup(html(table))
-    return made
-
-
-def _harmless(value: Any) -> Any:
-    """Names of others without control codes, such as marks that turn the text around."""
-    plain = isinstance(value, str) and not hasattr(value, "__html__")
-    return printable(value, "\n\N{NO-BREAK SPACE}") if plain else value
-
-
-def _file(name: str) -> str:
-    return resources.files("nescio.report").joinpath("page", name).read_text("utf-8").strip()
 
 
 def _bar(change: "Change") -> dict[str, Any]:

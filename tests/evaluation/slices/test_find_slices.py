@@ -11,12 +11,12 @@ from nescio.evaluation import Slices, find_slices
 
 
 def test_a_planted_slice_is_found():
-    assert outcome("class and number", 0, 0.05, 0.05)
+    assert outcome("class and number", 0, 0.05, 0.02)
 
 
 def test_nothing_is_reported_where_there_is_nothing():
-    assert not outcome("none", 0, 0.05, 0.05)
-    assert not outcome("none, overconfident everywhere", 1, 0.05, 0.05)
+    assert not outcome("none", 0, 0.05, 0.02)
+    assert not outcome("none, overconfident everywhere", 1, 0.05, 0.02)
 
 
 @pytest.fixture(scope="module")

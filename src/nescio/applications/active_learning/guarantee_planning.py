@@ -76,13 +76,15 @@ def plan_guarantee(
     chance: float = 0.8,
     false_alarm: float = 0.01,
     tuning: float = splitting.TUNING,
+    most: float = MOST,
 ) -> GuaranteePlan:
     """How many calibration labels until a guard answers `coverage` of the inputs at `risk`.
 
     failure_score, wrong: of samples that were not trained on and drawn like those met later.
     risk, confidence, false_alarm: as for `nescio.guard`. chance: the probability over the draw of
     the calibration samples that the guard gets there. tuning: the share of the calibration samples
-    that tunes its failure score and shows nothing. A failure score is taken to be larger where
+    that tunes its failure score and shows nothing. most: numbers above it are not searched, and
+    count as infinite. A failure score is taken to be larger where
     errors are more frequent. The interval is that of the error rate at this coverage, by Clopper
     and Pearson; the network stays as it is.
     """
@@ -101,7 +103,7 @@ def plan_guarantee(
     low, high = min(seen.low, error), max(seen.high, error)
     grid = np.linspace(0, 1, len(total))
     curves = [total, total * (low / error if error else 1.0), total + (high - error) * grid]
-    search = _Search(risk=risk, confidence=confidence, coverage=within, chance=chance)
+    search = _Search(risk=risk, confidence=confidence, coverage=within, chance=chance, most=most)
     shown = [search.smallest(curve) / (1 - false_alarm) for curve in curves]
     least = needed_for_false_alarms(false_alarm)
     needed = [_with_tuning(max(count, least), tuning) for count in shown]
@@ -128,6 +130,7 @@ class _Search:
     confidence: float
     coverage: float
     chance: float
+    most: float
 
     def smallest(self, total: Floats) -> float:
         """The smallest number of samples with which the guard gets there; infinity: none."""
@@ -136,7 +139,7 @@ class _Search:
         high = 16
         while self.probability(total, high) < self.chance:
             high *= 2
-            if high > MOST:
+            if high > self.most:
                 return math.inf
         low = high // 2
         while high - low > 1:
@@ -147,25 +150,34 @@ class _Search:
 
     def probability(self, total: Floats, samples: int) -> float:
         """That no test of the guard's fails before the coverage, of errors with these rates."""
-        from scipy.stats import binom
-
         first = first_rank(samples, self.risk, self.confidence)
         last = max(math.ceil(self.coverage * samples), first + 1)
         if last > samples:
             return 0.0
         begins = _forgiving(self.risk, self.confidence, last)  # ranks from which k errors pass
         ends = np.append(begins[1:] - 1, last)  # the last rank that forgives no more
+        ends = np.minimum(ends, last)
+        errors = samples * np.interp(ends / samples, np.linspace(0, 1, len(total)), total)
         states, least, rank = np.ones(1), 0, 0  # the law of the errors, from `least` on, at a rank
-        for forgiven, end in enumerate(np.minimum(ends, last).tolist()):
+        before = 0.0  # expected errors up to it
+        for forgiven, (end, upto) in enumerate(zip(ends.tolist(), errors.tolist(), strict=True)):
             if end < first or end <= rank:
                 continue
             step = end - rank
-            rate = (_at(total, end / samples) - _at(total, rank / samples)) * samples / step
-            more = binom.pmf(np.arange(min(forgiven, step) + 1), step, min(max(rate, 0.0), 1.0))
-            states, rank = np.convolve(states, more)[: forgiven + 1 - least], end
+            more = _binomial(min(forgiven, step), step, (upto - before) / step)
+            states, rank, before = np.convolve(states, more)[: forgiven + 1 - least], end, upto
             rare = int(np.searchsorted(states.cumsum(), RARE))
             states, least = states[rare:], least + rare
         return float(states.sum()) if rank == last else 0.0
+
+
+def _binomial(most: int, trials: int, rate: float) -> Floats:
+    """The probabilities of 0 to `most` successes."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    rate, count = min(max(rate, 0.0), 1.0), np.arange(most + 1)
+    ways = gammaln(trials + 1) - gammaln(count + 1) - gammaln(trials - count + 1)
+    return np.asarray(np.exp(ways + xlogy(count, rate) + xlog1py(trials - count, -rate)))
 
 
 def _forgiving(risk: float, confidence: float, most: int) -> Floats:

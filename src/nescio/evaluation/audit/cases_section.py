@@ -14,7 +14,7 @@ from nescio.evaluation.worst_cases import TrainingBank, Viewer, WorstCase, value
 from nescio.guards import DECISIONS
 
 SHOWN = 5  # of each kind
-SETS, EACH = 4, 3  # OOD sets that are shown, and inputs of each where there are several
+SETS, EACH = 4, 3  # OOD sets that are shown, and inputs of each that was given
 ROWS = 1000  # row numbers that are named
 
 
@@ -165,7 +165,8 @@ def _confident_ood(material: Material, album: _Album) -> tuple[WorstCase, ...]:
     found: list[WorstCase] = []
     for name in names[:SETS]:
         seen = material.seen_ood[name]
-        count = min(SHOWN if len(names) == 1 else EACH, len(seen.labels))
+        count = SHOWN if len(names) == 1 else EACH if sets[name].kind in order[:2] else 1
+        count = min(count, len(seen.labels))
         rows = seen.confidence.topk(count).indices.tolist()
         decided = _decided(material, material.ood[name][1], rows)
         facts = [

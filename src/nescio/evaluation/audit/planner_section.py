@@ -2,32 +2,33 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from nescio.applications import active_learning
 from nescio.core import NescioError
 from nescio.evaluation.audit.guard_section import CONFIDENCE, FALSE_ALARM
 from nescio.evaluation.audit.measured_scores import measured_scores
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.guards import guarantee_plan, rounded_up
-from nescio.guards.splitting import FITTING
-from nescio.metrics import Interval
+from nescio.guards import splitting
 
 RISKS = {CLASSES: (0.005, 0.01, 0.02, 0.05), NUMBERS: (0.05, 0.1, 0.2)}
 COVERAGES = (0.8, 0.9, 0.95)
+DIGITS = 3  # of a number of samples
+MOST, ERRORS = 20_000, 500  # samples and errors beyond which nothing is planned
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedGuarantee:
-    """A guarantee, and how many calibration samples it takes; None: no number is enough."""
+    """A guarantee, and how many calibration samples it takes; None: no number, or too many."""
 
     risk: float
     coverage: float  # share of all inputs like the calibration data
-    observed: Interval  # the error rate at this coverage, with its interval of 80 %
-    samples: int  # that it was observed on
-    errors: int
+    error: float  # the error rate at this coverage, as the test samples show it
     needed: int | None  # calibration samples in all
-    low: int | None  # at the lower end of the observed interval
-    high: int | None  # at the upper end
+    low: int | None  # if the error rate is at the lower end of its 90 % interval
+    high: int | None  # and at the upper end
     more: int | None  # than there are
+    most: int  # larger numbers were not searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +36,11 @@ class Planner:
     """Guarantees that could be given, and what each takes."""
 
     score: str
+    samples: int  # that the error rates were observed on
     calibration: int  # samples now
     false_alarm: float
     confidence: float
+    chance: float  # probability that the planned number suffices
     plans: tuple[PlannedGuarantee, ...]
 
 
@@ -53,47 +56,56 @@ def planner_section(material: Material) -> Planner:
     kept = ~own.never
     if not kept.any():
         raise NescioError("the guard calls all test samples OOD: nothing is known about errors")
-    score, wrong = own.score[kept], own.wrong[kept]
     guard, now = material.guard, len(material.held.fitting[0])
-    alarm = FALSE_ALARM if guard is None else guard.false_alarm
-    confidence = CONFIDENCE if guard is None else guard.confidence
-    # A regression tests the answer to all inputs first, with half of the probability to fail.
-    tested = confidence if material.task == CLASSES else (1 + confidence) / 2
-    share = _share_that_shows(material) * (1 - alarm)
-    plans = []
+    wish: dict[str, Any] = {
+        "false_alarm": FALSE_ALARM if guard is None else guard.false_alarm,
+        "confidence": CONFIDENCE if guard is None else guard.confidence,
+        "tuning": 0.0,  # what fits or tunes is counted below
+    }
+    confidence = wish["confidence"]
+    if material.task == NUMBERS:  # the answer to all inputs is tested too: half of 1 - confidence
+        wish["confidence"] = (1 + confidence) / 2
+    share, plans = _share_that_shows(material), []
     for risk in RISKS[material.task]:
         for coverage in COVERAGES:
-            wish = {"risk": risk, "coverage": min(1.0, coverage / (1 - alarm))}
-            found = guarantee_plan(score, wrong, confidence=tested, **wish, seed=material.seed)
-            needed, low, high = (
-                None if count is None else rounded_up(math.ceil(count / share))
-                for count in (found.needed, found.low, found.high)
-            )
+            most = min(MOST, int(ERRORS / risk))
+            wished = {"risk": risk, "coverage": coverage, "most": most, **wish}
+            found = active_learning.plan_guarantee(own.score[kept], own.wrong[kept], **wished)
+            needed, low, high = (_whole(n / share) for n in (found.needed, found.low, found.high))
             plans.append(
                 PlannedGuarantee(
                     risk=risk,
                     coverage=coverage,
-                    observed=found.observed,
-                    samples=found.samples,
-                    errors=found.errors,
+                    error=found.error,
                     needed=needed,
                     low=low,
                     high=high,
                     more=None if needed is None else max(0, needed - now),
+                    most=most,
                 )
             )
     return Planner(
         score=own.name,
+        samples=int(kept.sum()),
         calibration=now,
-        false_alarm=alarm,
+        false_alarm=wish["false_alarm"],
         confidence=confidence,
+        chance=found.chance,
         plans=tuple(plans),
     )
+
+
+def _whole(count: float) -> int | None:
+    """Upwards to a few digits; None: no number."""
+    if math.isinf(count):
+        return None
+    unit = 10 ** max(0, len(str(math.ceil(count))) - DIGITS)
+    return int(math.ceil(count / unit) * unit)
 
 
 def _share_that_shows(material: Material) -> float:
     """The share of the calibration samples that show guarantees; the others fit something."""
     if material.guard is None:
-        return 1.0 if material.train is not None else 1 - FITTING
+        return 1.0 if material.train is not None else 1 - splitting.FITTING
     notes = material.guard.notes
     return float(notes["guarantee_samples"] / notes["calibration"])

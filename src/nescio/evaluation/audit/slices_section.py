@@ -15,7 +15,7 @@ from nescio.evaluation.slices import Slices, describe_inputs, find_slices
 from nescio.models import encoding_of
 
 NAME = "slices"
-LEVEL = 0.05
+LEVEL = 0.02  # the chance of any slice where there is none
 LARGE = 0.9  # errors of numbers above this quantile are large
 
 
@@ -98,7 +98,7 @@ def _of_numbers(material: Material, columns: dict[str, NDArray[Any]]) -> SliceFi
     advice="Look at the rows of each slice; collect training samples there, or abstain there.",
 )
 def slices(found: AuditFindings) -> Measured | None:
-    """The number of slices; each was confirmed, so that none is there by chance (95 %)."""
+    """The number of slices; each was confirmed, so that none is there by chance (98 %)."""
     part = found.sections.get(NAME)
     if part is None:
         return None

@@ -1,5 +1,6 @@
 """The audit of a regression: its sections and what they find."""
 
+from nescio.evaluation.regression.interval_remedies import interval_remedies as interval_remedies
 from nescio.evaluation.regression.regression_findings import BASELINE as BASELINE
 from nescio.evaluation.regression.regression_findings import OWN_INTERVALS as OWN_INTERVALS
 from nescio.evaluation.regression.regression_findings import IntervalQuality as IntervalQuality

@@ -106,7 +106,7 @@ def find_slices(
     columns: Any,
     *,
     confidence: Numbers | None = None,
-    level: float = 0.05,
+    level: float = 0.02,
     event: str = "wrong",
     seed: int = 0,
 ) -> Slices:

@@ -9,6 +9,7 @@ from nescio.report.sections.guarantee_words import shift_budget_words as shift_b
 from nescio.report.sections.influence_section_words import influence_words as influence_words
 from nescio.report.sections.label_errors_words import label_errors_words as label_errors_words
 from nescio.report.sections.provenance_words import provenance_words as provenance_words
+from nescio.report.sections.remedy_words import interval_remedy_words as interval_remedy_words
 from nescio.report.sections.remedy_words import remedy_words as remedy_words
 from nescio.report.sections.section_words import registered as registered
 from nescio.report.sections.section_words import words_of as words_of

@@ -18,6 +18,13 @@ TITLES = {
     "ood": "OOD inputs that are answered with confidence",
     "abstained": "right answers on which the guard abstains",
 }
+ONE = dict(
+    zip(
+        TITLES.values(),
+        ("confident error", "surprising value", "confident OOD input", "right but withheld"),
+        strict=True,
+    )
+)
 
 
 @words_of("cases")
@@ -35,9 +42,10 @@ def cases_words(value: Cases, found: AuditFindings) -> Section:
         note=NOTE,
         tables=[_table(title, cases, names, value.samples) for title, cases in shown.items()],
         pictures=[
-            _pictures(title, cases, names)
+            _pictures(ONE[title], one, names)
             for title, cases in shown.items()
-            if any(one.view.picture for one in cases)
+            for one in cases
+            if one.view.picture is not None
         ],
         remarks=_remarks(value, numbers=numbers),
     )
@@ -121,11 +129,9 @@ def _share(confidence: float | None) -> str:
     return "over 99.99 %" if 0.9999 < confidence < 1 else f"{100 * confidence:.4g} %"
 
 
-def _pictures(title: str, cases: Sequence[WorstCase], names: Sequence[str] | None) -> Pictures:
-    items = [picture for one in cases for picture in _with_neighbors(one, names)]
-    return Pictures(
-        title=title, items=items, note="Each is followed by its nearest training samples."
-    )
+def _pictures(title: str, one: WorstCase, names: Sequence[str] | None) -> Pictures:
+    """A sample, followed by its nearest training samples."""
+    return Pictures(title=f"{title}: {_row(one)}", items=_with_neighbors(one, names))
 
 
 def _with_neighbors(one: WorstCase, names: Sequence[str] | None) -> list[PagePicture]:

@@ -13,10 +13,10 @@ DISTANCE = (
     "change (docs/guarantees.md has the proof)."
 )
 PLANNED = (
-    "The number of calibration samples with which a guarantee is reached in 4 of 5 cases, and in "
-    "brackets those for the two ends of the 80 % interval of the observed error rate; there are "
-    "{now:,}. Coverage is the share of inputs like these that get an answer. The numbers are "
-    "estimates; the guarantee is exact once it is given."
+    "The number of calibration samples with which a guarantee is reached with a probability of "
+    "{chance:.0f} %, and in brackets those for the two ends of the 90 % interval of the observed "
+    "error rate; there are {now:,}. Coverage is the share of inputs like these that get an answer. "
+    "The numbers are estimates; the guarantee is exact once it is given."
 )
 
 
@@ -79,10 +79,10 @@ def planner_words(value: Planner, found: AuditFindings) -> Section:  # noqa: ARG
         head=[f"at {100 * one:g} % coverage" for one in coverages],
         rows=rows,
         title="calibration samples",
-        samples=f"errors of {value.plans[0].samples:,} or more test samples",
+        samples=f"{value.samples:,} test samples",
     )
     return Section(
-        note=PLANNED.format(now=value.calibration),
+        note=PLANNED.format(now=value.calibration, chance=100 * value.chance),
         tables=[table],
         points=plan_sentences(value),
     )
@@ -96,14 +96,16 @@ def plan_sentences(value: Planner) -> list[str]:
     nearest = min(open_ones, key=lambda one: one.more or 0)
     return [
         f"To guarantee at most {100 * nearest.risk:g} % errors at {100 * nearest.coverage:g} % "
-        f"coverage, label about {nearest.more:,} more samples ({nearest.errors} errors were "
-        f"observed among {nearest.samples:,} answers at this coverage)."
+        f"coverage, label about {nearest.more:,} more samples: at this coverage the error rate is "
+        f"{100 * nearest.error:.2g} % on the test data."
     ]
 
 
 def _more(one: PlannedGuarantee) -> str:
     if one.needed is None:
-        return "too many errors" if one.low is None else f"unclear ({one.low:,} or more)"
+        clear = one.error >= one.risk
+        least = "" if one.low is None else f" ({one.low:,} or more)"
+        return f"{'too many errors' if clear else f'over {one.most:,}'}{least}"
     ends = f"{one.low:,} or more" if one.high is None else f"{one.low:,} to {one.high:,}"
     return f"{one.needed:,}{'' if one.more else ', enough'} ({ends})"
 

@@ -1,5 +1,7 @@
 """What would help, as a table of changes."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from nescio.evaluation import AuditFindings, Gain, Remedies, TriedRemedy
@@ -7,21 +9,38 @@ from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid
 from nescio.report.sections.section_words import words_of
 
-SCALES = {"error rate": 100.0, "ECE": 100.0, "NLL": 1.0}
-HEADS = {"error rate": "error rate, points", "ECE": "ECE, points", "NLL": "NLL, nats"}
+SCALES = {"error rate": 100.0, "ECE": 100.0, "NLL": 1.0, "coverage off 90 %": 100.0}
+SCALES |= {"interval score": 1.0, "RMSE": 1.0}
+UNITS = {"error rate": "points", "ECE": "points", "NLL": "nats", "coverage off 90 %": "points"}
+UNITS |= {"interval score": "deviations", "RMSE": "deviations"}
 NOTE = (
     "The change that each remedy makes, on samples that fitted nothing: below 0 it helps. 95 % "
     "intervals from paired resamples, each by itself; where one holds 0, chance may explain it."
 )
 
 
+DEVIATIONS = (
+    "Off 90 %: how far the share of targets in 90 % intervals is from 90 %. The interval score is "
+    "the width plus 20 times what an interval misses its target by. It and the RMSE are in "
+    "standard deviations of the test targets."
+)
+
+
+@words_of("interval remedies")
+def interval_remedy_words(value: Remedies, found: AuditFindings) -> Section:
+    """The same of a regression."""
+    section = remedy_words(value, found)
+    return replace(section, note=f"{section.note} {DEVIATIONS}")
+
+
 @words_of("remedies")
 def remedy_words(value: Remedies, found: AuditFindings) -> Section:  # noqa: ARG001
     """A row for each remedy, then what was not tried."""
+    measures = [name for name in SCALES if any(name in one.gains for one in value.remedies)]
     table = Grid(
         corner="remedy",
-        head=[*HEADS.values(), "answered, %"],
-        rows=[(one.name, _cells(one)) for one in value.remedies],
+        head=[*(f"{name}, {UNITS[name]}" for name in measures), "answered, %"],
+        rows=[(one.name, _cells(one, measures)) for one in value.remedies],
         title="change",
         stacked=True,
         samples=[f"{one.samples:,} samples" for one in value.remedies],
@@ -46,15 +65,15 @@ def _from_to(name: str, gain: Gain) -> str:
     return f"{gain.word}, from {scale * gain.now:.3g}{unit} to {scale * gain.then:.3g}{unit}"
 
 
-def _cells(one: TriedRemedy) -> list[Cell | str]:
+def _cells(one: TriedRemedy, measures: Sequence[str]) -> list[Cell | str]:
     cells: list[Cell | str] = []
-    for name in HEADS:
+    for name in measures:
         gain = one.gains.get(name)
         if gain is None:
             cells.append("-")
             continue
         ends: Any = {"low": gain.low, "high": gain.high, "scale": SCALES[name]}
-        cells.append(Cell(value=gain.change, digits=3 if name == "NLL" else 2, sign="+", **ends))
+        cells.append(Cell(value=gain.change, digits=2 if SCALES[name] > 1 else 3, sign="+", **ends))
     share = one.coverage
     cells.append(
         "-"
