@@ -84,8 +84,8 @@ class Stability:
         least = Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(min(proved))
         return (
             f"No change of the inputs below {least:f} of their range ({self.norm}) flips the "
-            f"answer to any of {len(proved):,} test samples, by a bound on the Lipschitz constant of the "
-            "network; for other samples it shows nothing.",
+            f"answer to any of {len(proved):,} test samples, by a bound on the Lipschitz constant "
+            "of the network; for other samples it shows nothing.",
         )
 
     def words(self) -> str:
