@@ -136,3 +136,8 @@ def test_arrays_without_inputs_are_compared_by_their_features():
     features = uniform_rows(300, 5, 0)
     found = find_duplicates(None, features=features[:100], train_features=features)
     assert found.in_training.exact == 100
+
+
+def test_answers_without_inputs_and_features_are_refused():
+    with pytest.raises(NescioError, match="neither is known"):
+        find_duplicates(None)

@@ -70,6 +70,29 @@ def test_an_audit_of_a_regression():
     assert {one["name"] for one in found["findings"]} >= {"interval_coverage", "rmse_over_baseline"}
 
 
+def test_an_audit_of_arrays():
+    x, y = labeled(60)
+    found = stored(nescio.audit(None, nescio.recorded(3 * x, labels=y), progress=False))
+    jsonschema.validate(found, SCHEMA)
+    assert "far field" in found["not_run"]
+
+
+def test_a_class_that_the_test_data_lack():
+    x, y = labeled(60)
+    zero = (x[y == 0], y[y == 0])
+    found = stored(nescio.audit(linear(2), zero, **FEW))
+    jsonschema.validate(found, SCHEMA)
+    assert found["samples"] == int((y == 0).sum())
+
+
+def test_logits_that_are_not_numbers_are_an_error_in_words():
+    net = linear(2)
+    with torch.no_grad():
+        net.bias[0] = torch.nan
+    with pytest.raises(nescio.NescioError, match="contains NaN; check the network's inputs"):
+        nescio.audit(net, labeled(60), **FEW)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
@@ -13,7 +14,8 @@ import pytest
 
 from nescio.evaluation import verdict_of
 from nescio.report import audit_page, limit_of, number_of
-from nescio.report.audit_section import Drawing
+from nescio.report.audit_report import report_of
+from nescio.report.audit_section import Drawing, Section
 from nescio.report.html_table import html
 from nescio.report.page_figures import ShownFigure, shown_figure
 from nescio.report.render import Grid
@@ -275,3 +277,18 @@ def test_long_tables_are_cut_and_say_so():
     text = html(Grid(corner="class", head=["accuracy"], rows=rows), rows=300)
     assert text.count("<tr>") == 301
     assert "The first 300 of 10,000 rows; audit.json has them all." in text
+
+
+def test_ten_thousand_classes_fit_on_a_page(trusted, monkeypatch):
+    names = [f"<b>class</b> {k} \u202e {'x' * 80}" for k in range(10_000)]
+    table = Grid(corner="class", head=["accuracy"], rows=[(name, ["90.0"]) for name in names])
+    report = report_of(trusted.typed)
+    many = replace(report, sections=[*report.sections, Section(name="many", tables=[table] * 3)])
+    monkeypatch.setattr("nescio.report.page_content.report_of", lambda found: many)
+    none = ShownFigure(title="none", caption="")
+    monkeypatch.setattr("nescio.report.page_content.shown_figure", lambda drawing: none)
+    page = audit_page(trusted.typed)
+    assert len(page.encode()) < 1_000_000
+    assert page.count("The first 300 of 10,000 rows; audit.json has them all.") == 3
+    assert "<b>class" not in page
+    assert "\u202e" not in page

@@ -103,6 +103,8 @@ def find_duplicates(
     `most`) training samples, drawn by `seed`, are compared for it.
     wrong: `(N,)` for each test sample, whether the answer is wrong; of a regression the error.
     """
+    if x is None and features is None:
+        raise NescioError("duplicates are found by inputs or features, and neither is known")
     test = Compared(x, features, labels)
     known = None if train is None and train_features is None else Compared(
         train, train_features, train_labels

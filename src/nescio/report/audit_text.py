@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nescio.core import is_terminal
@@ -13,6 +14,8 @@ from nescio.report.verdict_words import limit_of, number_of
 
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 JOIN = "\N{NO-BREAK SPACE}%"
+INDENT = 11  # of findings, beside their statuses
+HEIGHT = 22  # lines of the verdict on a screen of 24
 NARROW = 60  # columns of a screen where statuses have no column
 REASONS = 3  # of sections that were not run, on one screen
 
@@ -24,7 +27,8 @@ def audit_text(
     styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
     report = report_of(found)
-    lines.verdict(verdict_of(found))
+    verdict = verdict_of(found)
+    lines.verdict(verdict, verdict.shown)
     lines.lines.append("")
     lines.said(report.guard)
     if report.usage is not None:
@@ -43,12 +47,27 @@ def audit_text(
     return "\n".join(lines.lines).rstrip() + "\n"
 
 
-def verdict_text(verdict: Verdict, *, width: int | None = None, styled: bool | None = None) -> str:
-    """The verdict and its findings: one screen of a terminal, by default 80 columns elsewhere."""
+def verdict_text(
+    verdict: Verdict,
+    *,
+    width: int | None = None,
+    height: int | None = HEIGHT,
+    styled: bool | None = None,
+) -> str:
+    """The verdict and its findings: one screen of a terminal, by default 80 columns elsewhere.
+
+    height: lines; findings that passed are left out where there are more. None: no limit.
+    """
     styled = is_terminal(sys.stdout) if styled is None else styled
-    lines = _Lines(min(80, screen_width()) if width is None else width, styled)
-    lines.verdict(verdict)
-    return "\n".join(lines.lines) + "\n"
+    width = min(80, screen_width()) if width is None else width
+    shown = list(verdict.shown)
+    while True:
+        lines = _Lines(width, styled)
+        lines.verdict(verdict, shown)
+        fits = height is None or len(lines.lines) <= height
+        if fits or shown[-1:] == [] or shown[-1].status != "pass":
+            return "\n".join(lines.lines) + "\n"
+        shown.pop()
 
 
 class _Lines:
@@ -77,24 +96,25 @@ class _Lines:
         lines = wrapper.wrap(joined)
         return [line.replace(JOIN, " %") for line in lines]
 
-    def verdict(self, verdict: Verdict) -> None:
+    def verdict(self, verdict: Verdict, shown: Sequence[Finding]) -> None:
         """The paragraph, the findings that are shown, and what could not be run."""
         self.said(verdict.words, BOLD)
-        for one in verdict.shown:
+        for one in shown:
             self.labeled(one.status, _finding(one), strong=one.status != "pass")
-        more = len(verdict.findings) - len(verdict.shown)
+        more = len(verdict.findings) - len(shown)
         if more:
             self.labeled("", f"and {more} more: see the page, audit.json or --full")
         reasons = list(verdict.not_run.items())
         for name, why in reasons[:REASONS]:
-            self.labeled("not run", textwrap.shorten(f"{name}: {why}", 2 * self.width))
+            room = self.width - INDENT if self.width >= NARROW else 2 * self.width
+            self.labeled("not run", textwrap.shorten(f"{name}: {why}", room, placeholder=" ..."))
         if reasons[REASONS:]:
             rest = ", ".join(name for name, _ in reasons[REASONS:])
             self.labeled("", f"nor {rest}: see the page")
 
     def labeled(self, label: str, text: str, *, strong: bool = False) -> None:
         """A text beside its label, or below it on a narrow screen."""
-        indent = 11 if self.width >= NARROW else 2
+        indent = INDENT if self.width >= NARROW else 2
         start = f"{label:<{indent}}" if self.width >= NARROW else f"{label}: " if label else "  "
         wrapped = self._wrapped(text, start, " " * indent)
         if strong and self.styled:
@@ -121,8 +141,8 @@ class _Lines:
 def _finding(one: Finding) -> str:
     """A finding in one sentence, with what to do where its limit is broken."""
     note = f" ({one.note})" if one.note else ""
-    start = f"{one.heading}: {number_of(one)}{note}, {'required' if one.required else 'limit'}"
+    start = f"{one.heading}: {number_of(one)}{note}, {'required ' if one.required else ''}"
     if one.status == "pass":
-        return f"{start} {limit_of(replace(one, fail=None) if one.attention is not None else one)}."
-    said = f"{start} {limit_of(one)}"
+        return f"{start}{limit_of(replace(one, fail=None) if one.attention is not None else one)}."
+    said = f"{start}{'' if one.required else 'limit '}{limit_of(one)}"
     return f"{said}: the data do not tell." if one.unclear else f"{said}. {one.advice}"

@@ -9,8 +9,7 @@ from nescio.report.render import Grid, percent
 from nescio.report.sections.threshold_words import threshold_table
 
 SETS = 8  # OOD sets beside the numbers; the table has them all
-WIDE, ROOM = 900, 34  # of the chart; of its labels
-TALL = 96  # of one panel
+WIDE, TALL = 900, 96  # of a panel of the chart
 KEPT = 0.5  # coverage up to which the risk decides the height of its panel
 
 
@@ -92,45 +91,42 @@ def _x(k: int, count: int) -> float:
 
 
 def _chart(found: Thresholds) -> str:
-    count = len(found.steps)
     kept = [one for one in found.steps if one.coverage.value >= KEPT] or found.steps[:1]
     top = min(1.0, 1.25 * max(max(one.bound for one in kept), 1e-9))
-    second, base = 2 * ROOM + TALL, 2 * ROOM + 2 * TALL
     coverage = [(k, one.coverage.value) for k, one in enumerate(found.steps)]
     bounds = [(k, one.bound) for k, one in enumerate(found.steps)]
     risks = [(k, one.risk.value) for k, one in enumerate(found.steps) if one.risk is not None]
-    parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDE} {base}" role="img" '
-        'aria-label="Coverage, and below it the risk with its bound, by threshold">',
-        *_panel(ROOM, "answered", 1.0, "k1"),
-        _line(coverage, ROOM, 1.0, "l1", count),
-        *_panel(second, "errors among the answers; dashed: at most this, at all steps", top, "k2"),
-        _line(bounds, second, top, "l3", count),
-        _line(risks, second, top, "l2", count),
-        *(f'<path class="now at-{k}" d="{_cursor(_x(k, count))}"/>' for k in range(count)),
-        "</svg>",
-    ]
-    return "".join(parts)
+    said = "errors among the answers; dashed: at most this, at all steps"
+    count = len(found.steps)
+    return "".join(
+        [
+            _panel("answered", 1.0, "k1", count, [("l1", coverage)]),
+            _panel(said, top, "k2", count, [("l3", bounds), ("l2", risks)]),
+        ]
+    )
 
 
-def _cursor(x: float) -> str:
-    return "".join(f"M{x} {top}v{TALL}" for top in (ROOM, 2 * ROOM + TALL))
+Points = Sequence[tuple[int, float]]
 
 
-def _panel(start: int, title: str, top: float, color: str) -> list[str]:
-    """Title, frame and the number at its top."""
-    foot = start + TALL
-    return [
-        f'<text x="0" y="{start - 8}"><tspan class="{color}">&#9632;</tspan> {title}</text>',
-        f'<text x="{WIDE}" y="{start - 8}" text-anchor="end">{100 * top:.3g} %</text>',
-        f'<path class="frame" d="M0 {start}H{WIDE}M0 {foot}H{WIDE}"/>',
-    ]
-
-
-def _line(
-    points: Sequence[tuple[int, float]], start: int, top: float, kind: str, count: int
+def _panel(
+    title: str, top: float, color: str, count: int, lines: Sequence[tuple[str, Points]]
 ) -> str:
+    """A title with the number at the top of the panel, lines, and a mark for every step."""
+    marks = "".join(
+        f'<path class="now at-{k}" d="M{_x(k, count)} 0v{TALL}"/>' for k in range(count)
+    )
+    return (
+        f'<p class="axis"><span><i class="{color}"></i>{title}</span>'
+        f"<span>{100 * top:.3g}\N{NO-BREAK SPACE}%</span></p>"
+        f'<svg class="chart" viewBox="0 0 {WIDE} {TALL}" preserveAspectRatio="none" '
+        f'role="img" aria-label="{title}, by threshold">'
+        f"{''.join(_line(points, top, kind, count) for kind, points in lines)}{marks}</svg>"
+    )
+
+
+def _line(points: Points, top: float, kind: str, count: int) -> str:
     """A line through the shares that fit under the top."""
     inside = [(k, share) for k, share in points if share <= top]
-    at = [f"{_x(k, count)} {start + TALL * (1 - share / top):.1f}" for k, share in inside]
+    at = [f"{_x(k, count)} {TALL * (1 - share / top):.1f}" for k, share in inside]
     return f'<path class="{kind}" d="M{"L".join(at)}"/>' if at else ""

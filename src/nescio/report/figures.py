@@ -92,8 +92,7 @@ def with_figures(
         for place, figures in own.items()
         if figures
     ]
-    after = next((k + 1 for k, one in enumerate(placed) if one.name == "ood"), len(placed))
-    return [*placed[:after], *more, *placed[after:]]
+    return [*placed, *more]
 
 
 def drawing(found: Findings | RegressionFindings, name: str) -> Drawing:

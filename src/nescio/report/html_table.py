@@ -64,13 +64,13 @@ def _caption(table: Grid, kept: Sequence[object]) -> str:
 def _sizes(table: Grid) -> str:
     """The size that most rows have, and which rows have others."""
     sizes = Counter(table.samples)
-    if not sizes or not any(sizes):
+    if not any(sizes) or "samples" in table.head:
         return ""
     most = sizes.most_common(1)[0][0]
     pairs = zip((label.strip() for label, _ in table.rows), table.samples, strict=True)
-    others = [f"{label} {size}" for label, size in pairs if size not in ("", most)]
+    others = [f"{label}: {size}" for label, size in pairs if size not in ("", most)]
     rest = f", and {len(others) - NAMED} rows more" if len(others) > NAMED else ""
-    return f"From {most}" + (f"; {', '.join(others[:NAMED])}{rest}." if others else ".")
+    return f"From {most}" + (f" ({'; '.join(others[:NAMED])}{rest})." if others else ".")
 
 
 def _cells(table: Grid, label: str, cells: Sequence[Cell | str], place: int) -> str:

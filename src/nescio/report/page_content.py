@@ -15,7 +15,13 @@ from nescio.report.page_figures import ShownFigure, shown_figure
 from nescio.report.verdict_words import in_unit, limit_of, number_of
 
 STATUSES: tuple[Status, ...] = ("fail", "attention", "pass")  # the worst first
-SAID_ELSEWHERE = ("does not apply",)  # among what was not run
+ORDER = (  # of sections on the page; others follow in theirs
+    *("accuracy", "targets", "groups", "slices", "cases", "label errors", "duplicates"),
+    *("calibration", "intervals", "failure", "guard", "thresholds", "shift budget", "planner"),
+    *("remedies", "confidence", "ood", "attack", "scaled inputs", "far field", "shift"),
+    *("stability", "influence"),
+)
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +112,15 @@ def _sections(
     found: Findings | RegressionFindings, report: Report, verdict: Verdict
 ) -> list[Section]:
     """Those of the report with their figures; at the end what was not run."""
-    own = [one for one in report.sections if one.name not in SAID_ELSEWHERE]
-    left = [(name, why) for name, why in verdict.not_run.items()]
+    own = [one for one in report.sections if one.name != NOT_RUN]
     note = "These parts say nothing about the network, neither good nor bad."
-    end = (
-        [Section(name="not run", title="What was not run", note=note, remarks=left)] if left else []
-    )
-    return [*with_figures(found, own, report.plots), *end]
+    left = list(verdict.not_run.items())
+    end = [Section(name=NOT_RUN, title="What was not run", note=note, remarks=left)] if left else []
+    return [*sorted(with_figures(found, own, report.plots), key=_place), *end]
+
+
+def _place(one: Section) -> int:
+    return ORDER.index(one.name) if one.name in ORDER else len(ORDER)
 
 
 def _parts(sections: Sequence[Section], lines: Mapping[Finding, Line], cut: Cut) -> list[PagePart]:

@@ -174,7 +174,7 @@ def ece(found: Findings) -> Measured | None:
 @limit(
     "failure_auroc",
     section="failure",
-    title="errors found by the failure score",
+    title="errors found by failure score",
     better="higher",
     attention=0.7,
     fail=0.5,
@@ -196,7 +196,7 @@ def failure_auroc(found: Findings) -> Measured | None:
 @limit(
     "coverage",
     section="guard",
-    title="answered with the guarantee",
+    title="answered with guarantee",
     better="higher",
     attention=0.5,
     unit="share",

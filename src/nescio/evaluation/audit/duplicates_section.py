@@ -29,6 +29,8 @@ def repeated_samples(material: Material) -> Duplicates:
         assert isinstance(said, Regression)
         wrong = (said.mixture_mean.cpu() - y.reshape(said.mixture_mean.shape)).abs().mean(1)
     train, labels = (None, None) if material.train is None else material.train
+    if x is None:  # only answers are known, so only features can be compared
+        train = None
     quick: Mapping[str, int] = {"most": FEW} if material.budget == "quick" else {}
     return find_duplicates(
         x,

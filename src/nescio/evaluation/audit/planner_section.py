@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.applications.active_learning import plan_guarantee
+from nescio.applications import active_learning
 from nescio.core import NescioError
 from nescio.evaluation.audit.guard_section import CONFIDENCE, FALSE_ALARM
 from nescio.evaluation.audit.measured_scores import measured_scores
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
-from nescio.guards.splitting import FITTING
+from nescio.guards import splitting
 
 RISKS = {CLASSES: (0.005, 0.01, 0.02, 0.05), NUMBERS: (0.05, 0.1, 0.2)}
 COVERAGES = (0.8, 0.9, 0.95)
@@ -70,7 +70,7 @@ def planner_section(material: Material) -> Planner:
         for coverage in COVERAGES:
             most = min(MOST, int(ERRORS / risk))
             wished = {"risk": risk, "coverage": coverage, "most": most, **wish}
-            found = plan_guarantee(own.score[kept], own.wrong[kept], **wished)
+            found = active_learning.plan_guarantee(own.score[kept], own.wrong[kept], **wished)
             needed, low, high = (_whole(n / share) for n in (found.needed, found.low, found.high))
             plans.append(
                 PlannedGuarantee(
@@ -106,6 +106,6 @@ def _whole(count: float) -> int | None:
 def _share_that_shows(material: Material) -> float:
     """The share of the calibration samples that show guarantees; the others fit something."""
     if material.guard is None:
-        return 1.0 if material.train is not None else 1 - FITTING
+        return 1.0 if material.train is not None else 1 - splitting.FITTING
     notes = material.guard.notes
     return float(notes["guarantee_samples"] / notes["calibration"])

@@ -43,7 +43,7 @@ def groups_words(value: GroupFindings, found: AuditFindings) -> Section:  # noqa
         for by, table in value.tables.items()
         if table.absent
     ]
-    tables = [_grid(table, value.central is not None) for table in value.tables.values()]
+    tables = [_grid(table, value) for table in value.tables.values()]
     return Section(title="", note=note, tables=tables, remarks=remarks)
 
 
@@ -62,8 +62,8 @@ def _worse(row: GroupRow, central: float | None) -> str:
     )
 
 
-def _grid(table: GroupTable, numbers: bool) -> Grid:
-    rows = table.rows[:SHOWN]
+def _grid(table: GroupTable, found: GroupFindings) -> Grid:
+    rows, numbers = table.rows[:SHOWN], found.central is not None
     more = table.groups - len(rows)
     title = f"by {table.by}" + (f", the worst {len(rows)} of {table.groups:,}" if more else "")
     head = ["samples", "inside", "mean error", "p"] if numbers else [
@@ -74,7 +74,7 @@ def _grid(table: GroupTable, numbers: bool) -> Grid:
         corner=table.by,
         head=head,
         rows=[(row.name, _cells(row, numbers)) for row in rows],
-        samples=[f"{row.samples:,} test samples" for row in rows],
+        samples=f"{found.samples:,} test samples; each row says how many are of its group",
     )
 
 

@@ -12,8 +12,8 @@ NOTE = (
     "them, on {columns}): on one half of the {samples} test samples, and on the other. The "
     "clearest {tested} were tested on the half that was not searched, with exact tests that are "
     "corrected for their number: if the network is equally good everywhere, any slice is reported "
-    "with a chance of {level:g} % at most. Numbers are of the samples that were not searched; "
-    "intervals hold for all tested slices at once (95 %)."
+    "with a chance of {level:g} % at most. Shares are in per cent, of the samples that were not "
+    "searched; intervals hold for all tested slices at once (95 %)."
 )
 NONE = "None was confirmed. That does not prove that there is none: small or slight ones escape."
 
@@ -45,13 +45,13 @@ def _remark(search: Slices, one: Slice) -> str:
 
 def _grid(search: Slices) -> Grid:
     sure = search.found[0].mean_confidence is not None
-    head = ["samples", f"{search.event}, %", "others, %"]
-    head += ["confidence, %", "equally confident others, %"] * sure + ["p"]
+    head = ["samples", search.event, "others"]
+    head += ["others of equal confidence", "mean confidence"] * sure + ["p"]
     return Grid(
         corner="slice",
         head=head,
         rows=[(str(one), _cells(one, sure)) for one in search.found],
-        samples=[f"{one.samples:,} test samples that were not searched" for one in search.found],
+        samples="the test samples of each slice that were not searched, as many as its row says",
     )
 
 
@@ -63,6 +63,6 @@ def _cells(one: Slice, sure: bool) -> list[Cell | str]:
         Cell(value=one.others, digits=1, scale=100),
     ]
     if sure:
-        cells += [Cell(value=v, digits=1, scale=100) for v in (one.mean_confidence, one.alike)]
+        cells += [Cell(value=v, digits=1, scale=100) for v in (one.alike, one.mean_confidence)]
     p = min(one.p_wrong, 1.0 if one.p_overconfident is None else one.p_overconfident)
     return [*cells, f"{p:.2g}" if p >= 1e-4 else "< 0.0001"]
