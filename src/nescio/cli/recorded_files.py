@@ -79,7 +79,7 @@ def _recorded(
 ) -> "Activations | None":
     """What files say of samples; None: there are none.
 
-    known: other arrays; without logits of their own, samples get those of the last layer that these
+    known: other arrays; samples without logits get those of the last layer that these
     show.
     """
     from nescio.core import NescioError
