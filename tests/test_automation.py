@@ -73,7 +73,7 @@ def test_the_action_audits_and_writes_the_summary_of_the_job(place):
     assert done.returncode == 3, done.stderr
     assert output == "status=fail\n"
     summary = (place / "one.md").read_text()
-    assert "nll" in summary
+    assert "negative log-likelihood" in summary
     assert json.loads((place / "one" / "audit.json").read_text())["status"] == "fail"
 
 
@@ -81,7 +81,9 @@ def test_the_action_lets_attention_pass_and_tells_an_error(place):
     done, output = run(place, ARGUMENTS, "never", "two")
     assert done.returncode == 0, done.stderr
     assert output in ("status=attention\n", "status=fail\n", "status=pass\n")
-    done, output = run(place, "own:make_net --data nowhere.npz", "fail", "three")
+    done, output = run(
+        place, "own:make_net --weights w.safetensors --data nowhere.npz", "fail", "three"
+    )
     assert done.returncode == 1
     assert output == "status=error\n"
     assert "nowhere.npz" in done.stderr

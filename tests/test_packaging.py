@@ -21,14 +21,8 @@ PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
 TOOLS |= {"mlflow-skinny", "pandas"}
-OFFERED = {
-    "pytest",
-    "pandas",
-    "polars",
-    "jax",
-    "lightning",
-}  # read where a user has them; nothing needs them
-OFFERED = {"pandas", "polars", "jax", "lightning"}  # read where a user has them; nothing needs them
+# read where a user has them; nothing needs them
+OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography"}
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:

@@ -47,7 +47,7 @@ def test_the_tests_pass_today_and_fail_when_it_gets_worse(audit, tmp_path):
     audit.save(tmp_path / "out")
     (tmp_path / "test_it.py").write_text(written(audit.verdict, COMMAND, name="test_it.py"))
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
-    words += ["-o", "addopts=", "-p", "nescio.integrations.pytest_plugin", "--nescio-audit"]
+    words += ["-o", "addopts=", "--nescio-audit"]
 
     def run(folder):
         command = [*words, f"{folder}/audit.json"]

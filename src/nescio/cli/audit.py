@@ -11,7 +11,7 @@ from torch import nn
 from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
-from nescio.cli.audit_verdict import FULL, REQUIRE, SCHEMA, finish, finish_labels
+from nescio.cli.audit_verdict import ENDING, FAIL_ON, FULL, REQUIRE, SCHEMA, WRITE_TESTS, Ending
 from nescio.cli.command_files import command_files
 from nescio.cli.data_names import (
     check_fit,
@@ -31,7 +31,14 @@ from nescio.cli.options import data_option, note, option
 from nescio.cli.train import Remedy, remedies_named, train_remedy
 from nescio.core import NescioError, make_folder
 from nescio.data import readers
-from nescio.evaluation import ATTACK_STEPS, Audit, audit_labels, check_attack, requirements
+from nescio.evaluation import (
+    ATTACK_STEPS,
+    Audit,
+    LabelAudit,
+    audit_labels,
+    check_attack,
+    requirements,
+)
 from nescio.evaluation import audit as run_audit
 from nescio.models import (
     has_labels,
@@ -87,6 +94,8 @@ PARAMETERS = [
     opt.REPEATS,
     REQUIRE,
     FULL,
+    FAIL_ON,
+    WRITE_TESTS,
     SCHEMA,
     files.LOGITS,
     files.FEATURES,
@@ -113,7 +122,6 @@ def audit(
     output: str | None,
     head: str | None,
     out: str,
-    full: bool,
     **options: Any,
 ) -> None:
     """Measure how far a network can be trusted.
@@ -157,6 +165,7 @@ def audit(
         --ood-features letters=fo.npy
     """
     make_folder(Path(out))  # before the work, not after it
+    ending = Ending.of(options)
     opt.resumable()
     options["require"] = requirements(options["require"])
     digests = command_files(opt.command_line())
@@ -169,7 +178,7 @@ def audit(
             *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
             *("budget", "skip", "also", "require", "seed"),
         )
-        opt.without_network(*demo, "full")
+        opt.without_network(*demo, *ENDING)
         chosen = {name: options[name] for name in demo if name in options}
         from nescio.cli.demo import audit_digits
 
@@ -178,8 +187,7 @@ def audit(
         net = named_predictor(network, weights, net_name)
         if has_labels(net, head):
             names = {"names": readers.listed(class_names) or None, "output": output_named(output)}
-            _audit_labels(net, data_name, Path(out), {**options, **names})
-            return
+            ending.labels(_audit_labels(net, data_name, {**options, **names}), Path(out))
         findings = audit_files(
             net,
             data_name,
@@ -191,7 +199,7 @@ def audit(
             output=output_named(output),
             **options,
         )
-    finish(findings.with_command(opt.command_line(), digests), out, full=full)
+    ending(findings.with_command(opt.command_line(), digests), out)
 
 
 def _audit_arrays(
@@ -206,7 +214,7 @@ def _audit_arrays(
     return run_audit(None, test, **arrays, **names, **own).bound_for(out)
 
 
-def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str, Any]) -> None:
+def _audit_labels(net: Any, data_name: str | None, options: dict[str, Any]) -> LabelAudit:
     """A section for each label; data are .npz files with y (samples, labels)."""
     others = [options.pop(name, None) for name in ("recipe", "passes", "epochs")]
     if data_name is None or any(others):
@@ -221,8 +229,7 @@ def _audit_labels(net: Any, data_name: str | None, out: Path, options: dict[str,
         name = options.pop(f"{part}_name", None)
         options[part] = None if name is None else labeled(name, part)
     options["ood"] = ood_by_name(options.pop("ood", ()), partial(ood_data, shape=shape))
-    found = audit_labels(net, test, **options)
-    finish_labels(found, out)
+    return audit_labels(net, test, **options)
 
 
 def audit_files(

@@ -1,8 +1,9 @@
 """How `nescio audit` ends: the verdict on one screen, the files, and the exit code."""
 
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,11 @@ REQUIRE = option("--require", "A limit in place of the default one, such as ece<
     "abstained[letters]>0.9, of the numbers of `nescio list limits`; or a .toml file of limits. "
     "Repeatable.", multiple=True, metavar="LIMIT")
 FULL = option("--full", "Print all tables below the verdict.", is_flag=True)
+FAIL_ON = option("--fail-on", "From which status on the exit code is not 0: attention (2) or fail "
+    "(3); with never, only an error (1) is.", default="attention",
+    type=click.Choice(["attention", "fail", "never"]))
+WRITE_TESTS = option("--write-tests", "Also write every finding as a test of pytest into this "
+    "file, such as test_model.py.", type=click.Path(), metavar="FILE")
 # fmt: on
 
 
@@ -36,22 +42,57 @@ SCHEMA = option(
 )
 
 
-def finish(found: "Audit", out: str, *, full: bool) -> None:
-    """Print the verdict, write the files, and end with its exit code."""
-    from nescio.report import guard_usage, verdict_text
-
-    page = found.save(out)
-    click.echo(str(found) if full else verdict_text(found.verdict))
-    usage = guard_usage(found.findings)
-    if usage is not None and not full:
-        click.echo(f"guard: {usage[1]}")
-    click.echo(f"page: {page}")
-    click.get_current_context().exit(found.verdict.exit_code)
+ENDING = ("full", "fail_on", "write_tests")  # options that say how the command ends
 
 
-def finish_labels(found: "LabelAudit", out: Path) -> None:
-    """The same for several labels: the exit code is that of the worst."""
-    click.echo(str(found))
-    click.echo(f"pages: {found.save(out)}")
-    codes = [one.verdict.exit_code for one in found.audits.values()]
-    click.get_current_context().exit(max(codes))
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is printed, which tests are written, and from which status on the exit code is not 0."""
+
+    full: bool
+    fail_on: str
+    write_tests: str | None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "Ending":
+        """Taken out of the options of the command; checked before the work."""
+        found = cls(**{name: options.pop(name) for name in ENDING})
+        if found.write_tests is not None:
+            from nescio.core import NescioError, make_folder
+
+            path = Path(found.write_tests)
+            if path.exists():
+                raise NescioError(f"{path} is there already; give another name, or delete it")
+            make_folder(path.absolute().parent)
+        return found
+
+    def __call__(self, found: "Audit", out: str) -> None:
+        """Print the verdict, write the files, and end with its exit code."""
+        from nescio.core import write_atomically
+        from nescio.report import guard_usage, tests_of, verdict_text
+
+        page = found.save(out)
+        click.echo(str(found) if self.full else verdict_text(found.verdict))
+        usage = guard_usage(found.findings)
+        if usage is not None and not self.full:
+            click.echo(f"guard: {usage[1]}")
+        click.echo(f"page: {page}")
+        if self.write_tests is not None:
+            path, command = Path(self.write_tests), found.findings.command or ()
+            write_atomically(path, tests_of(found.verdict, command, name=path.name))
+            click.echo(f"tests: pytest {path}")
+        self._end(found.verdict.exit_code)
+
+    def labels(self, found: "LabelAudit", out: Path) -> None:
+        """The same for several labels: the exit code is that of the worst."""
+        if self.write_tests is not None:
+            from nescio.core import NescioError
+
+            raise NescioError("--write-tests is for one audit; several labels have one each")
+        click.echo(str(found))
+        click.echo(f"pages: {found.save(out)}")
+        self._end(max(one.verdict.exit_code for one in found.audits.values()))
+
+    def _end(self, code: int) -> None:
+        least = {"attention": 2, "fail": 3, "never": 4}[self.fail_on]
+        click.get_current_context().exit(code if code >= least else 0)

@@ -8,6 +8,7 @@ how small one is not.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context
 from functools import partial
 from typing import Any
 
@@ -73,6 +74,19 @@ class Stability:
     def drawable(self) -> bool:
         """Whether examples have their images."""
         return self.images and any(one.x is not None for one in self.examples)
+
+    @property
+    def certificates(self) -> tuple[str, ...]:
+        """What is proved: below which change no answer of the examined samples flips."""
+        proved = () if self.lipschitz is None else self.lipschitz.proved
+        if not proved:
+            return ()
+        least = Context(prec=2, rounding=ROUND_FLOOR).create_decimal_from_float(min(proved))
+        return (
+            f"No change of the inputs below {least:f} of their range ({self.norm}) flips the "
+            f"answer to any of {len(proved):,} test samples, by a bound on the Lipschitz constant "
+            "of the network; for other samples it shows nothing.",
+        )
 
     def words(self) -> str:
         """The findings in sentences."""

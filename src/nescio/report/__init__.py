@@ -23,3 +23,4 @@ from nescio.report.verdict_words import default_limit as default_limit
 from nescio.report.verdict_words import limit_of as limit_of
 from nescio.report.verdict_words import number_of as number_of
 from nescio.report.verdict_words import verdict_paragraph as verdict_paragraph
+from nescio.report.written_tests import tests_of as tests_of

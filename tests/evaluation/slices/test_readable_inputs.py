@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from nescio.core import Bundle
+from nescio.data import learn_columns, read_table
 from nescio.evaluation import describe_inputs
 
 
@@ -48,3 +49,17 @@ def test_other_inputs():
     assert list(describe_inputs(parts)) == [
         "image: brightness", "image: contrast", "row: column 0",
     ]  # fmt: skip
+
+
+def test_encoded_tables_are_read_as_they_were():
+    table = read_table({
+        "age": [31.5, 47.25, np.nan, 62.0, 55.5, 20.125],
+        "ward": ["A", "B", "A", "", "C", "B"],
+        "grade": ["low", "high", "low", "mid", "", "mid"],
+    })  # fmt: skip
+    kinds = {"age": "continuous", "ward": "categorical", "grade": "ordinal"}
+    columns = learn_columns(table, kinds, levels={"grade": ["low", "mid", "high"]})
+    found = describe_inputs(columns.encode(table).x, columns.features, encoding=columns)
+    np.testing.assert_array_equal(found["age"], table["age"])
+    assert found["ward"].tolist() == ["A", "B", "A", "", "C", "B"]
+    assert found["grade"].tolist() == ["low", "high", "low", "mid", "", "mid"]

@@ -11,7 +11,9 @@ from typing import Any
 from nescio.core import NescioError
 from nescio.evaluation.audit.audit_limits import Limit, find_limit
 
-FORM = re.compile(r"\s*(?P<name>[\w-]+)\s*(?:\[(?P<data>.*)\])?\s*(?P<sign><=|>=|<|>)(?P<value>.*)")
+FORM = re.compile(
+    r"\s*(?P<name>[\w-]+)\s*(?:\[(?P<data>.*)\])?\s*(?P<sign><=|>=|<|>)(?P<value>.*)", re.DOTALL
+)
 EXAMPLE = "`ece<0.05`, `coverage>=0.9` or `abstained[letters]>0.9`"
 DIRECTION = {"<": "lower", ">": "higher"}
 

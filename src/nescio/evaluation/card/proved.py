@@ -18,9 +18,9 @@ def _far_field(findings: Any) -> Iterator[str]:
                 continue
             yield (
                 f"{name}: infinitely far away along {rays.count:,} rays ({kind}), all probability "
-                f"goes to one class on {rays.certain:.1%} of them, and the mean limit of the "
-                f"confidence is {rays.mean_limit_confidence:.4f}; exact for these rays, computed "
-                "on the linear regions of the network in float64 with bounds on rounding."
+                f"goes to one class on {100 * rays.certain:.1f} % of them, and the mean limit of "
+                f"the confidence is {rays.mean_limit_confidence:.4f}; exact for these rays, "
+                "computed on the linear regions of the network in float64 with bounds on rounding."
             )
 
 

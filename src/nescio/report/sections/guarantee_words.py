@@ -1,11 +1,14 @@
 """Which changes a guarantee survives, and what it takes to guarantee more, in words."""
 
+import math
+
 from nescio.evaluation import AuditFindings, PlannedGuarantee, Planner
 from nescio.guards import ShiftBudget
 from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid
 from nescio.report.sections.section_words import words_of
 
+ROUNDED = 10_000  # hundredths of a per cent
 DISTANCE = (
     "The distance is the total variation: the largest difference, over all events, between the "
     "probabilities before and after the change. A distance of 0.01 is reached when any hundredth "
@@ -29,7 +32,7 @@ def shift_budget_words(value: ShiftBudget, found: AuditFindings) -> Section:  # 
         rows=[
             (
                 f"{one.distance:g}",
-                [_percent(one.risk), _percent(one.coverage), _percent(one.false_alarm)],
+                [_at_most(one.risk), _at_least(one.coverage), _at_most(one.false_alarm)],
             )
             for one in value.at
         ],
@@ -40,7 +43,10 @@ def shift_budget_words(value: ShiftBudget, found: AuditFindings) -> Section:  # 
         corner="OOD set",
         head=["share of the inputs", "answered"],
         rows=[
-            (name, [_percent(one.share), _percent(one.answered / one.inputs)])
+            (
+                name,
+                [_at_least(one.share), Cell(value=one.answered / one.inputs, digits=2, scale=100)],
+            )
             for name, one in value.ood.items()
         ],
         title="inputs of one OOD set that may come in while the guarantee holds, in per cent",
@@ -110,5 +116,11 @@ def _more(one: PlannedGuarantee) -> str:
     return f"{one.needed:,}{'' if one.more else ', enough'} ({ends})"
 
 
-def _percent(share: float | None) -> Cell:
-    return Cell(value=share, digits=2, scale=100)
+def _at_most(share: float | None) -> Cell:
+    """An upper bound, rounded so that it is still one."""
+    value = None if share is None else math.ceil(share * ROUNDED - 1e-9) / ROUNDED
+    return Cell(value=value, digits=2, scale=100)
+
+
+def _at_least(share: float) -> Cell:
+    return Cell(value=math.floor(share * ROUNDED + 1e-9) / ROUNDED, digits=2, scale=100)
