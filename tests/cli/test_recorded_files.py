@@ -83,6 +83,17 @@ def test_probabilities_in_an_archive(home: Path) -> None:
     assert plain.rules[0].limit == same.rules[0].limit
 
 
+def test_training_features_are_enough_where_the_last_layer_is_shown(home: Path) -> None:
+    for end in ("", "t", "n"):
+        np.save(f"z{end}.npy", np.load(f"f{end}.npy") @ np.eye(4)[:, :3] + 1)
+    assert run(*GUARD, *TRAIN, *WISH).exit_code == 0
+    whole = nescio.load("guard.safetensors")
+    found = run(*GUARD, *TRAIN[2:], *WISH)
+    assert found.exit_code == 0, found.output
+    short = nescio.load("guard.safetensors")
+    assert short.rules[0].limit == pytest.approx(whole.rules[0].limit, rel=1e-4)
+
+
 def test_compare_arrays(home: Path) -> None:
     ood = ["--ood-logits", "far=zo.npy", "--ood-features", "far=fo.npy"]
     words = ["compare", "--labels", "yn.npy", *NEW, *TRAIN]
@@ -102,6 +113,7 @@ def test_compare_arrays(home: Path) -> None:
         (["guard", "mine:net", *GUARD[1:]], "in place of a network"),
         ([*GUARD, "--layer", "a"], "--layer: with --logits there is no NETWORK"),
         ([*GUARD, "--train-labels", "yt.npy"], "--train-labels goes with --train-logits"),
+        ([*GUARD, "--train-features", "ft.npy"], "ft.npy: logits cannot be computed"),
         (["guard", "--logits", "z.npy", "--labels", "yt.npy"], "z.npy, yt.npy: 500 inputs"),
         (["guard", "--logits", "z.npy"], "need labels"),
         (["guard", "--logits", "z.csv", "--labels", "y.npy"], "takes an .npy or .npz file"),

@@ -7,7 +7,13 @@ from torch import nn
 
 import nescio
 from nescio.core import NescioError
-from nescio.detectors.recorded import as_recorded, has_features, recorded_model, recorded_nets
+from nescio.detectors import (
+    as_recorded,
+    has_features,
+    recorded_model,
+    recorded_nets,
+    recovered_logits,
+)
 
 
 def net_and_data(samples=900, seed=0):
@@ -163,3 +169,20 @@ def test_what_is_no_array_is_refused():
     assert recorded_nets(nn.Linear(2, 2)) == []
     own = nescio.Activations(logits=[[1.0, 2.0]], features=[[3.0]])
     assert recorded_nets(as_recorded(own))
+
+
+def test_logits_of_other_features_come_from_the_last_layer():
+    net, x, y = net_and_data()
+    logits, features = answers(net, x)
+    known = nescio.recorded(logits[:300], features=features[:300], labels=y[:300])
+    found = recovered_logits(known, features[300:])
+    assert np.allclose(found[0], logits[300:], atol=1e-4)
+    bent = nescio.recorded(np.abs(logits[:300]), features=features[:300])
+    with pytest.raises(NescioError, match="give the logits too"):
+        recovered_logits(bent, features[300:])
+    dead = nescio.recorded(logits[:300], features=np.hstack([features[:300], np.zeros((300, 1))]))
+    with pytest.raises(NescioError, match="do not show all of it"):
+        recovered_logits(dead, np.hstack([features[300:], np.ones((600, 1))]))
+    same = nescio.recorded(found[0], features=features[300:], labels=y[300:])
+    with pytest.raises(NescioError, match="among the training data given"):  # by their features
+        nescio.guard(None, nescio.recorded(logits, features=features, labels=y), train=same)

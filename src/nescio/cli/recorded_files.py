@@ -62,35 +62,45 @@ def taken(options: dict[str, Any], *parts: str) -> "dict[str, Any] | None":
     parts: of "train", "validation" and "ood"; the first samples are under "test".
     """
     sure = bool(options.pop("probabilities", False))
+    known = _recorded(options, "", sure)
     found: dict[str, Any]
-    found = {part: _recorded(options, part, sure) for part in parts if part != "ood"}
+    found = {part: _recorded(options, part, sure, known) for part in parts if part != "ood"}
     if "ood" in parts:
         found["ood"] = _recorded_ood(options, sure) or None
-    test = _recorded(options, "", sure)
-    if test is None and (sure or any(one is not None for one in found.values())):
+    if known is None and (sure or any(one is not None for one in found.values())):
         from nescio.core import NescioError
 
         raise NescioError("arrays of other samples go with --logits and --labels of the first")
-    return None if test is None else {"test": test, **found}
+    return None if known is None else {"test": known, **found}
 
 
-def _recorded(options: dict[str, Any], part: str, probabilities: bool) -> "Activations | None":
-    """What files say of samples; None: there are no logits."""
+def _recorded(
+    options: dict[str, Any], part: str, probabilities: bool, known: "Activations | None" = None
+) -> "Activations | None":
+    """What files say of samples; None: there are none.
+
+    known: other arrays; samples without logits get those of the last layer that these
+    show.
+    """
     from nescio.core import NescioError
-    from nescio.detectors import recorded
+    from nescio.detectors import has_features, recorded, recovered_logits
 
     start = f"{part}_" if part else ""
     files = {kind: options.pop(f"{start}{kind}", None) for kind in KINDS}
     given = {kind: file for kind, file in files.items() if file is not None}
-    if given and "logits" not in given:
+    shown = known is not None and has_features(known) and "features" in given
+    if given and "logits" not in given and not shown:
         flag = f"--{start}".replace("_", "-")
         raise NescioError(f"{flag}{next(iter(given))} goes with {flag}logits, of the same samples")
     if not given:
         return None
     arrays = {kind: array_in(file, kind) for kind, file in given.items()}
-    if probabilities:
+    if probabilities and "logits" in arrays:
         arrays["probabilities"] = arrays.pop("logits")
     try:
+        if "logits" not in given:
+            assert known is not None
+            arrays["logits"] = recovered_logits(known, arrays["features"]).numpy()
         return recorded(**arrays)
     except NescioError as error:
         raise NescioError(f"{', '.join(given.values())}: {error}") from None

@@ -25,6 +25,7 @@ from nescio.detectors.recorded import read_back as read_back
 from nescio.detectors.recorded import recorded as recorded
 from nescio.detectors.recorded import recorded_model as recorded_model
 from nescio.detectors.recorded import recorded_nets as recorded_nets
+from nescio.detectors.recorded import recovered_logits as recovered_logits
 from nescio.detectors.simple import energy as energy
 from nescio.detectors.simple import entropy as entropy
 from nescio.detectors.simple import generalized_entropy as generalized_entropy

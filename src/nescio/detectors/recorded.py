@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio.core import NescioError, as_targets, as_tensor, check_labels
-from nescio.detectors.activations import FEATURES, Activations, check_finite
+from nescio.detectors.activations import FEATURES, Activations, check_finite, hash_inputs
 from nescio.models import Model, ensemble, innermost
 from nescio.models import networks as members_of
 from nescio.nets import RecordedColumns, as_logits, recorded_columns
@@ -15,6 +15,7 @@ from nescio.nets import RecordedColumns, as_logits, recorded_columns
 RECORDED = (
     "recorded"  # the name in `about`: inputs are the columns that nets.recorded_columns reads
 )
+RANK = 1e-6  # of the largest singular value: features that do not vary beyond rounding
 NEAR, SURE = 1e-3, 1e-5  # how far their sums may be from 1; and how near those of logits never are
 
 
@@ -69,12 +70,17 @@ def as_rows(
 def read_back(
     nets: Sequence[RecordedColumns], rows: Tensor, labels: Tensor | None = None
 ) -> Activations:
-    """Activations of rows, inputs of `nescio.nets.recorded_columns`."""
+    """Activations of rows, inputs of `nescio.nets.recorded_columns`.
+
+    Samples are told apart by their features: logits may have been recovered from these.
+    """
+    features = torch.cat([net.feature_columns for net in nets])
     return Activations(
         logits=torch.stack([rows[:, net.logit_columns] for net in nets]),
         features={FEATURES: torch.stack([rows[:, net.feature_columns] for net in nets])},
         labels=labels,
         inputs=rows,
+        hashes=hash_inputs(rows[:, features]),
         about={RECORDED: True},
         checked=True,
     )
@@ -121,6 +127,35 @@ def recorded_model(given: Activations) -> Model:
     made = ensemble(recorded_nets(given))
     assert isinstance(made, Model)
     return made
+
+
+def recovered_logits(known: Activations, features: Any) -> Tensor:
+    """The logits `(M, N, C)` of other features, by the last layer that known arrays show.
+
+    It is refused where known logits are not linear in their features, or where the others have
+    features that the known ones never show.
+    """
+    others = _of_members("features", features, dtype=torch.float64)
+    check_finite("features", others)
+    found = []
+    pairs = zip(known.logits.double(), known.features[FEATURES].double(), others, strict=True)
+    for logits, own, new in pairs:
+        design, wanted = (torch.cat([f, f.new_ones(len(f), 1)], 1) for f in (own, new))
+        if design.shape[1] != wanted.shape[1]:
+            raise NescioError(f"{new.shape[1]} features, the others have {own.shape[1]}")
+        left, sizes, right = torch.linalg.svd(design, full_matrices=False)
+        kept = sizes > RANK * sizes[0]
+        left, sizes, right = left[:, kept], sizes[kept], right[kept]
+        layer = right.T @ ((left.T @ logits) / sizes[:, None])  # (F + 1, C)
+        off = (design @ layer - logits).abs().max() / logits.abs().max().clamp_min(1)
+        unseen = (wanted - wanted @ right.T @ right).norm(dim=1) / wanted.norm(dim=1)
+        if not (off < NEAR and unseen.max() < NEAR):
+            raise NescioError(
+                "logits cannot be computed from these features: the last layer is not linear, or "
+                "the known features do not show all of it; give the logits too (--train-logits)"
+            )
+        found.append(wanted @ layer)
+    return torch.stack(found).float()
 
 
 def _sizes(given: Activations) -> str:
