@@ -44,7 +44,8 @@ def about(value, half=0.0):
         (0.04, WIDE, "attention", True),  # the number keeps the limit, its interval does not
         (0.07, NARROW, "attention", False),
         (0.20, NARROW, "fail", False),
-        (0.20, WIDE, "attention", False),  # it may be 0.1
+        (0.20, 0.08, "attention", False),  # it may be 0.12, and breaks the limit all the same
+        (0.20, 0.17, "attention", True),  # it may keep the limit
         (0.05, 0.0, "pass", False),  # the limit itself is kept
     ],
 )
