@@ -99,7 +99,7 @@ def misses(
 @limit(
     "group_gap",
     section=NAME,
-    title="accuracy that the worst group lacks, beyond chance",
+    title="accuracy gap of the worst group",
     better="lower",
     attention=0.05,
     unit="points",
