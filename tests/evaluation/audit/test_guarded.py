@@ -71,7 +71,9 @@ def test_numbers_are_those_of_the_guard_on_the_other_part() -> None:
     assert found.findings.broken == Broken(false_alarm=False, risk=False)
     assert found.findings.trained == 500
     assert not found.findings.own_network
-    far = shares_of(decided_on(found.guard, {"far": 100 + torch.rand(50, 4)}, Draws()))["far"]
+    far = shares_of(decided_on(found.guard, {"far": (None, 100 + torch.rand(50, 4))}, Draws()))[
+        "far"
+    ]
     assert far == Shares(inputs=50, answer=0.0, unsure=0.0, ood=1.0)
 
 

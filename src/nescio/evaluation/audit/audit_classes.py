@@ -153,8 +153,7 @@ class Inquiry:
         tried = {**self.given, **self.own, **exam.attacked}
         tried |= {one.name: (one, sets.scaling()(some, job.alphas[-1])) for one in far}
         shift, no_shift = self._shift()
-        some = {n: inputs for n, (_, inputs) in tried.items()}
-        decided = decided_on(self.guard.guard, some, draws)
+        decided = decided_on(self.guard.guard, tried, draws)
         guard = self.guard.tried(decided)
         sections = self._sections(exam, tried, decided)
         own, given = (tuple(d for d, _ in part.values()) for part in (self.own, self.given))

@@ -170,7 +170,7 @@ def ece(found: Findings) -> Measured | None:
         part = one.calibration.before
         return measured(part.ece, int(part.reliability.count.sum()))
     gap = overconfidence(found)
-    ends = None if gap is None else gap.ends
+    ends = gap.ends if isinstance(gap, Measured) else None
     least = 0.0 if ends is None else max(0.0, ends[0], -ends[1])  # no ECE is below the mean gap
     return Measured(value=one.test.ece, low=least, samples=found.samples)
 

@@ -44,12 +44,12 @@ class Guarded:
         return replace(self.findings, ood=shares_of(decisions))
 
 
-def decided_on(made: Any, sets: Mapping[str, Any], draws: Draws) -> dict[str, Any]:
+def decided_on(made: Any, sets: Mapping[str, tuple[Any, Any]], draws: Draws) -> dict[str, Any]:
     """What a guard decides for OOD data, of some inputs of each set where it has many."""
     if made is None:
         return {}
     with quiet(), torch.no_grad():
-        return {name: made(x[draws.spread(len(x))]) for name, x in sets.items()}
+        return {name: made(x[draws.spread(len(x))]) for name, (_, x) in sets.items()}
 
 
 def shares_of(decisions: Mapping[str, Any]) -> dict[str, Shares]:

@@ -144,8 +144,7 @@ def audit_regression(
         plan=plan.bound_to(audited(predictors, held, trained, given), how),
     )
     found = _findings(asked, job, draws, known, trained, no_detector, show)
-    tried = {where: inputs for where, (_, inputs) in asked.sets.items()}
-    decided = decided_on(guarded.guard, tried, draws)
+    decided = decided_on(guarded.guard, asked.sets, draws)
     found = replace(found, guard=guarded.tried(decided), columns=parts.columns)
     material = asked.material(guarded, trained, parts, predictors, bare[name], reading)
     material = replace(material, decisions_ood=decided, draws=draws)
