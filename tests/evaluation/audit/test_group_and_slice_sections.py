@@ -88,8 +88,8 @@ def test_limits_read_the_sections(audited):
 def test_sections_are_read_back(audited):
     sections = audited.findings.sections
     stored = json.loads(json.dumps(to_json(sections)))
-    assert read_sections(stored, "here")["slices"] == sections["slices"]
-    assert read_sections(stored, "here")["groups"] == sections["groups"]
+    assert read_sections(stored, "here")[0]["slices"] == sections["slices"]
+    assert read_sections(stored, "here")[0]["groups"] == sections["groups"]
 
 
 def test_names_never_become_markup(audited, tmp_path):

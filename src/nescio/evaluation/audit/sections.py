@@ -7,7 +7,7 @@ A section reads the material and returns a frozen dataclass, which `audit.json` 
 cannot be made it raises a NescioError that says why. Its words are in `nescio.report.sections`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -167,10 +167,30 @@ def in_order() -> list[AuditSection]:
     return sorted(every, key=lambda one: (one.place, one.name))
 
 
-def read_sections(sections: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Values of sections as `audit.json` holds them, as dataclasses again."""
-    kinds = {one.name: one.kind for one in in_order() if one.name in sections}
-    return {name: from_json(kind, sections[name], where) for name, kind in kinds.items()}
+def read_sections(
+    sections: Mapping[str, Any], where: str, judged: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values of sections as `audit.json` holds them, as dataclasses again, and why some are not.
+
+    One that cannot be read is left out, but not if it is among the `judged`: without it the verdict
+    would be another.
+    """
+    kinds = {one.name: one.kind for one in in_order()}
+    found: dict[str, Any] = {}
+    unread: dict[str, str] = {}
+    for name, value in sections.items():
+        try:
+            if name not in kinds:
+                raise NescioError(f"this nescio, {VERSION}, does not know it")
+            found[name] = from_json(kinds[name], value, f"the section {name!r} of {where}")
+        except NescioError as error:
+            if name in judged:
+                raise NescioError(
+                    f"{where} cannot be judged without its section {name!r}, which cannot be read: "
+                    f"{error}; audit again with this nescio, {VERSION}"
+                ) from None
+            unread[name] = f"it is in the file, but cannot be read: {error}"
+    return found, unread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
