@@ -69,6 +69,7 @@ VOLATILE = {
     "not_run",
     "sections",  # of the registry
     "budget",
+    "files",  # of a command
     "arrays",  # that a guard reads, of a network that runs elsewhere
     "format",  # of the file, and its old name
     "guard_format",
