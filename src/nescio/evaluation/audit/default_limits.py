@@ -18,6 +18,7 @@ from nescio.metrics import Interval
 
 CLASSES = ("classification",)
 RANDOM = "random directions"
+CONSTANT = 0.5  # AUROC of a measure that is the same everywhere, as disagreement of one network
 
 
 def _first(found: Findings) -> PredictorFindings:
@@ -168,7 +169,10 @@ def ece(found: Findings) -> Measured | None:
     if one.calibration is not None and one.calibration.before is not None:
         part = one.calibration.before
         return measured(part.ece, int(part.reliability.count.sum()))
-    return Measured(value=one.test.ece, samples=found.samples)
+    gap = overconfidence(found)
+    ends = gap.ends if isinstance(gap, Measured) else None
+    least = 0.0 if ends is None else max(0.0, ends[0], -ends[1])  # no ECE is below the mean gap
+    return Measured(value=one.test.ece, low=least, samples=found.samples)
 
 
 @limit(
@@ -330,7 +334,8 @@ def auroc(found: Findings | RegressionFindings) -> Mapping[str, Measured]:
     best: dict[str, Number] = {}
     for name, part in one.ood.items():
         areas = [m.auroc for m in part.measures.values() if m.auroc is not None]
-        best[name] = max(areas, default=None)
+        told = [area for area in areas if area != CONSTANT]
+        best[name] = max(told or areas, default=None)
     return {
         name: Measured(value=area, samples=sets[name])
         for name, area in best.items()

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
 from nescio.evaluation.slices import GroupRow, GroupTable, by_group
+from nescio.evaluation.slices.by_group import most_groups
 
 CENTRAL = 0.9  # the probability of the predicted interval of a regression
 NAME = "groups"
@@ -24,6 +26,11 @@ class GroupFindings:
     tables: Mapping[str, GroupTable]
     samples: int
     central: float | None = None  # of a regression, the probability of the predicted intervals
+
+    @property
+    def of_intervals(self) -> str:
+        """What stands for the accuracy of a regression, to add to a name."""
+        return "" if self.central is None else f" (inside the {100 * self.central:.0f} % interval)"
 
     @property
     def largest_gap(self) -> tuple[str, GroupRow] | None:
@@ -55,9 +62,17 @@ def groups_section(material: Material) -> GroupFindings:
     seen = material.answers()
     labels = material.y.cpu().numpy()
     names = class_names(material, seen.log_probs.shape[1])
-    whole = {"class": np.array(names)[labels]} | groups
+    own: dict[str, Any] = {}
+    if "class" not in groups and len(np.unique(labels)) <= most_groups(len(labels)):
+        own = {"class": np.array(names)[labels]}
+    if not own | groups:
+        raise NescioError(
+            f"{len(labels):,} samples of {len(np.unique(labels)):,} classes: too few of each class "
+            "to compare; give coarser groups: groups=..., on the command line --group"
+        )
     wrong = (seen.labels.cpu() != material.y.cpu()).numpy()
-    tables = by_group(wrong, whole, confidence=seen.confidence.clamp(max=1), names=names)
+    sure = seen.confidence.clamp(max=1)
+    tables = by_group(wrong, own | groups, confidence=sure, names=names if own else ())
     return GroupFindings(tables=tables, samples=len(wrong))
 
 
@@ -106,7 +121,7 @@ def group_gap(found: AuditFindings) -> Measured | None:
     if worst is None:
         return Measured(value=0.0, samples=part.samples, note="no group is worse beyond chance")
     by, row = worst
-    return Measured(value=row.gap, samples=row.samples, note=f"{by} {row.name}")
+    return Measured(value=row.gap, samples=row.samples, note=f"{by} {row.name}{part.of_intervals}")
 
 
 @limit(
@@ -131,7 +146,7 @@ def worst_group_accuracy(found: AuditFindings) -> Mapping[str, Measured] | None:
             low=row.at_once.low,
             high=row.at_once.high,
             samples=row.samples,
-            note=row.name,
+            note=f"{row.name}{part.of_intervals}",
         )
         for by, row in worst.items()
     }
