@@ -13,7 +13,7 @@ from nescio.conformal import binomial_interval
 from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings, Findings, Number, PredictorFindings
 from nescio.evaluation.audit.guard_section import BROKEN
-from nescio.evaluation.regression.regression_findings import RegressionFindings
+from nescio.evaluation.regression.regression_findings import DETECTOR, RegressionFindings
 from nescio.metrics import Interval
 
 CLASSES = ("classification",)
@@ -329,8 +329,8 @@ def auroc(found: Findings | RegressionFindings) -> Mapping[str, Measured]:
     one: Any = next(iter(found.predictors.values()))
     best: dict[str, Number] = {}
     for name, part in one.ood.items():
-        areas = [m.auroc for m in part.measures.values() if m.auroc is not None]
-        best[name] = max(areas, default=None)
+        own = [m for key, m in part.measures.items() if key != DETECTOR and not m.constant]
+        best[name] = max((m.auroc for m in own if m.auroc is not None), default=None)
     return {
         name: Measured(value=area, samples=sets[name])
         for name, area in best.items()
