@@ -110,6 +110,7 @@ def test_compare_arrays(home: Path) -> None:
     [
         (["guard"], "give NETWORK and --calibration DATA; or"),
         (["guard", "--labels", "y.npy"], "--labels goes with --logits"),
+        (["audit", "--probabilities", "z.npy", "--labels", "y.npy"], "--logits names the file of"),
         (["guard", "mine:net", *GUARD[1:]], "in place of a network"),
         ([*GUARD, "--layer", "a"], "--layer: with --logits there is no NETWORK"),
         ([*GUARD, "--train-labels", "yt.npy"], "--train-labels goes with --train-logits"),

@@ -6,7 +6,14 @@ from xml.etree import ElementTree
 import pytest
 
 from nescio.evaluation import Verdict, verdict_of
-from nescio.report import junit_xml, limit_of, number_of, summary_markdown, verdict_text
+from nescio.report import (
+    command_text,
+    junit_xml,
+    limit_of,
+    number_of,
+    summary_markdown,
+    verdict_text,
+)
 
 ODD = '<b>"x"|\x00\u202e'
 
@@ -61,11 +68,37 @@ def test_a_style_is_never_all_that_tells(verdict):
 
 
 def test_reasons_are_listed_and_cut(verdict):
-    many = {f"section {k}": "because of this " * 50 for k in range(5)}
+    many = {f"section {k}": f"because of {k} " * 50 for k in range(5)}
     text = verdict_text(replace(verdict, not_run=many), width=80, styled=False)
     assert text.count("not run") == 3
     assert "nor section 3, section 4" in text
     assert len(text.splitlines()) < 40
+
+
+def test_sections_with_the_same_reason_share_a_line(verdict):
+    reason = "there are no inputs; only answers were given, as arrays in files of NumPy, by names"
+    text = verdict_text(replace(verdict, not_run={"a": reason, "b": reason}), width=80)
+    assert "not run    a, b: there are no inputs; only answers were given\n" in text
+
+
+def test_the_same_advice_is_given_once_and_gives_way_to_the_height(verdict):
+    one = replace(verdict.findings[0], status="fail", unclear=False, advice="Do this.")
+    twice = (one, replace(one, data="other"), replace(one, advice="Do that."))
+    many = replace(verdict, findings=twice)
+    whole = verdict_text(many, height=None, styled=False)
+    assert whole.count("Do this.") == whole.count("Do that.") == 1
+    assert "Do " not in verdict_text(many, height=1, styled=False)
+
+
+def test_a_long_command_is_continued():
+    command = "nescio score folder/guard.safetensors inputs.npz --net mine:net --out decisions.csv"
+    text = command_text("guard", command, width=50)
+    assert max(map(len, text.splitlines())) <= 50
+    assert "".join(text.removeprefix("guard: ").replace("\\\n", "").split()) == "".join(
+        command.split()
+    )
+    assert "--out decisions.csv" in text
+    assert command_text("guard", command, width=200) == f"guard: {command}"
 
 
 def test_the_numbers_and_limits_have_units(verdict):
@@ -108,3 +141,14 @@ def test_markdown_lists_all_findings(verdict):
         assert number_of(one) in text
     assert "Not run:" not in summary_markdown(replace(verdict, not_run={}))
     assert "- far: no ray\n" in summary_markdown(replace(verdict, not_run={"far": "no ray"}))
+
+
+def test_a_constant_measure_does_not_keep_the_limit_of_the_others(result):
+    measures = result["predictors"]["plain"]["ood"]["noise"]["measures"]
+    measures["predictive_entropy"]["auroc"] = 0.3
+    measures["mutual_information"] = {"auroc": 0.5, "aupr": 0.5, "fpr_at_95_tpr": 1.0}
+    (found,) = [one for one in verdict_of(result.typed).findings if one.name == "auroc"]
+    assert (found.value, found.status) == (0.3, "attention")
+    measures["detector"] = {"auroc": 0.9, "aupr": 0.9, "fpr_at_95_tpr": 0.3}
+    (found,) = [one for one in verdict_of(result.typed).findings if one.name == "auroc"]
+    assert found.value == 0.3

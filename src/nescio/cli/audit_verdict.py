@@ -69,13 +69,13 @@ class Ending:
     def __call__(self, found: "Audit", out: str) -> None:
         """Print the verdict, write the files, and end with its exit code."""
         from nescio.core import write_atomically
-        from nescio.report import guard_usage, tests_of, verdict_text
+        from nescio.report import command_text, guard_usage, tests_of, verdict_text
 
         page = found.save(out)
         click.echo(str(found) if self.full else verdict_text(found.verdict))
         usage = guard_usage(found.findings)
         if usage is not None and not self.full:
-            click.echo(f"guard: {usage[1]}")
+            click.echo(command_text("guard", usage[1]))
         click.echo(f"page: {page}")
         if self.write_tests is not None:
             path, command = Path(self.write_tests), found.findings.command or ()

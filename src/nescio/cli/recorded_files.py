@@ -91,7 +91,9 @@ def _recorded(
     shown = known is not None and has_features(known) and "features" in given
     if given and "logits" not in given and not shown:
         flag = f"--{start}".replace("_", "-")
-        raise NescioError(f"{flag}{next(iter(given))} goes with {flag}logits, of the same samples")
+        said = f"{flag}{next(iter(given))} goes with {flag}logits, of the same samples"
+        named = "; with --probabilities, --logits names the file of probabilities"
+        raise NescioError(said + named * probabilities)
     if not given:
         return None
     arrays = {kind: array_in(file, kind) for kind, file in given.items()}

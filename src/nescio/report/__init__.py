@@ -2,6 +2,7 @@
 
 from nescio.report.audit_page import audit_page as audit_page
 from nescio.report.audit_text import audit_text as audit_text
+from nescio.report.audit_text import command_text as command_text
 from nescio.report.audit_text import verdict_text as verdict_text
 from nescio.report.card_words import card_text as card_text
 from nescio.report.card_words import checks_text as checks_text

@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nescio.core import is_terminal
@@ -15,9 +15,9 @@ from nescio.report.verdict_words import limit_of, number_of
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 JOIN = "\N{NO-BREAK SPACE}%"
 INDENT = 11  # of findings, beside their statuses
-HEIGHT = 22  # lines of the verdict on a screen of 24
+HEIGHT = 19  # lines of the verdict on a screen of 24, which also shows the files and a prompt
 NARROW = 60  # columns of a screen where statuses have no column
-REASONS = 3  # of sections that were not run, on one screen
+REASONS = 3  # why sections were not run, on one screen
 
 
 def audit_text(
@@ -56,18 +56,36 @@ def verdict_text(
 ) -> str:
     """The verdict and its findings: one screen of a terminal, by default 80 columns elsewhere.
 
-    height: lines; findings that passed are left out where there are more. None: no limit.
+    height: lines; where there are more, findings that passed are left out, then the advice of the
+    others from the last on. None: no limit.
     """
     styled = is_terminal(sys.stdout) if styled is None else styled
     width = min(80, screen_width()) if width is None else width
-    shown = list(verdict.shown)
-    while True:
+    broken = [one for one in verdict.shown if one.status != "pass"]
+    tried = [(count, len(broken)) for count in range(len(verdict.shown), len(broken), -1)]
+    tried += [(len(broken), advised) for advised in range(len(broken), -1, -1)]
+    for count, advised in tried:
         lines = _Lines(width, styled)
-        lines.verdict(verdict, shown)
-        fits = height is None or len(lines.lines) <= height
-        if fits or shown[-1:] == [] or shown[-1].status != "pass":
-            return "\n".join(lines.lines) + "\n"
-        shown.pop()
+        lines.verdict(verdict, verdict.shown[:count], advised=advised)
+        if height is None or len(lines.lines) <= height:
+            break
+    return "\n".join(lines.lines) + "\n"
+
+
+def command_text(label: str, command: str, *, width: int | None = None) -> str:
+    """A command behind its label, continued by backslashes on a screen that it does not fit."""
+    room = (min(80, screen_width()) if width is None else width) - len(label) - 4
+    lines = [""]
+    for word in printable(command).split(" "):
+        part = f"{lines[-1]} {word}".lstrip()
+        if len(part) <= room or not lines[-1]:
+            lines[-1] = part
+        elif word.startswith("--") or " --" not in f" {lines[-1]}":
+            lines.append(word)
+        else:  # an option stays with its value
+            lines[-1], _, option = lines[-1].rpartition(" ")
+            lines.append(f"{option} {word}")
+    return f"{label}: " + f" \\\n{' ' * (len(label) + 2)}".join(lines)
 
 
 class _Lines:
@@ -96,20 +114,36 @@ class _Lines:
         lines = wrapper.wrap(joined)
         return [line.replace(JOIN, " %") for line in lines]
 
-    def verdict(self, verdict: Verdict, shown: Sequence[Finding]) -> None:
-        """The paragraph, the findings that are shown, and what could not be run."""
+    def verdict(
+        self, verdict: Verdict, shown: Sequence[Finding], *, advised: int | None = None
+    ) -> None:
+        """The paragraph, the findings that are shown, and what could not be run.
+
+        advised: how many of the findings, from the first on, say what to do; None: all.
+        """
         self.said(verdict.words, BOLD)
-        for one in shown:
-            self.labeled(one.status, _finding(one), strong=one.status != "pass")
-        more = len(verdict.findings) - len(shown)
-        if more:
-            self.labeled("", f"and {more} more: see the page, audit.json or --full")
-        reasons = list(verdict.not_run.items())
-        for name, why in reasons[:REASONS]:
+        given = set[str]()  # the same advice is given once
+        for count, one in enumerate(shown):
+            advice = (advised is None or count < advised) and one.advice not in given
+            given |= {one.advice} if one.status != "pass" and not one.unclear else set()
+            self.labeled(one.status, _finding(one, advice=advice), strong=one.status != "pass")
+        rest = verdict.findings[len(shown) :]
+        if rest:
+            passed = " pass" if all(one.status == "pass" for one in rest) else ""
+            self.labeled("", f"{'and ' * bool(shown)}{len(rest)} more{passed}: see the page")
+        self._not_run(verdict.not_run)
+
+    def _not_run(self, not_run: Mapping[str, str]) -> None:
+        """What was not run, a line or two for each reason."""
+        by_reason: dict[str, list[str]] = {}
+        for name, why in not_run.items():
+            by_reason.setdefault(why, []).append(name)
+        reasons = [(", ".join(names), why) for why, names in by_reason.items()]
+        for names, why in reasons[:REASONS]:
             room = self.width - INDENT if self.width >= NARROW else 2 * self.width
-            self.labeled("not run", textwrap.shorten(f"{name}: {why}", room, placeholder=" ..."))
+            self.labeled("not run", f"{names}: {_fitting(why, max(40, room - len(names) - 2))}")
         if reasons[REASONS:]:
-            rest = ", ".join(name for name, _ in reasons[REASONS:])
+            rest = ", ".join(names for names, _ in reasons[REASONS:])
             self.labeled("", f"nor {rest}: see the page")
 
     def labeled(self, label: str, text: str, *, strong: bool = False) -> None:
@@ -138,11 +172,24 @@ class _Lines:
             self.said(f"{name}: {why.rstrip('.')}.")
 
 
-def _finding(one: Finding) -> str:
+def _fitting(text: str, room: int) -> str:
+    """As much of a text as there is room for: whole clauses, or whole words."""
+    text = " ".join(text.split())
+    if len(text) <= room:
+        return text
+    ends = [text.rfind(mark, 0, room + 1) for mark in ("; ", ", ", " (")]
+    if max(ends) > room // 3:
+        return text[: max(ends)]
+    return textwrap.shorten(text, room, placeholder=" ...")
+
+
+def _finding(one: Finding, *, advice: bool = True) -> str:
     """A finding in one sentence, with what to do where its limit is broken."""
     note = f" ({one.note})" if one.note else ""
     start = f"{one.heading}: {number_of(one)}{note}, {'required ' if one.required else ''}"
     if one.status == "pass":
         return f"{start}{limit_of(replace(one, fail=None) if one.attention is not None else one)}."
     said = f"{start}{'' if one.required else 'limit '}{limit_of(one)}"
-    return f"{said}: the data do not tell." if one.unclear else f"{said}. {one.advice}"
+    if one.unclear:
+        return f"{said}: the data do not tell; give more samples."
+    return f"{said}. {one.advice}" if advice else f"{said}."

@@ -6,7 +6,7 @@ from nescio.evaluation import Finding, Findings, Limit, RegressionFindings, Stat
 from nescio.report.guard_words import wished
 from nescio.report.render import known, percent
 
-NAMED = 3  # findings in the paragraph; the list has them all
+NAMED = 3  # findings in the paragraph, and parts that were not run; the lists have them all
 
 
 def verdict_paragraph(
@@ -83,6 +83,8 @@ def _guard(found: Findings | RegressionFindings) -> str:
 
 
 def _left(not_run: Mapping[str, str]) -> str:
+    if len(not_run) > NAMED:
+        return f"{len(not_run)} parts were not run."
     return f"Not run: {', '.join(not_run)}." if not_run else ""
 
 

@@ -89,7 +89,9 @@ def _check_kind(where: str, kind: np.dtype[Any]) -> None:
             f"{where} holds pickled objects, which are never loaded; save it as an array of numbers"
         )
     if kind.kind not in "biuf":
-        raise NescioError(f"{where} must hold real numbers, got {kind}; convert it")
+        words = "number the names, as numpy.unique(names, return_inverse=True)[1] does"
+        how = words if kind.kind in "US" else "convert it"
+        raise NescioError(f"{where} must hold real numbers, got {kind}; {how}")
 
 
 def only_archive(name: str, where: Path, ending: str = ".npz") -> Path:

@@ -344,7 +344,8 @@ def _column(
         if layout.without is None:  # this column is needed
             raise NescioError(
                 f"{where}: {cells[bad]!r} is not a number in column {name!r} of {layout.path}; fix "
-                "it, or leave the cell empty"
+                "it or leave the cell empty, or, if the network does not take the column, leave it "
+                f"out: {layout.path}:without={name}"
             ) from None
         left = ",".join([*layout.without, name])
         raise NescioError(

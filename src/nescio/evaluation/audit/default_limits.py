@@ -174,7 +174,7 @@ def ece(found: Findings) -> Measured | None:
 @limit(
     "failure_auroc",
     section="failure",
-    title="errors found by failure score",
+    title="AUROC of the failure score for errors",
     better="higher",
     attention=0.7,
     fail=0.5,
@@ -196,7 +196,7 @@ def failure_auroc(found: Findings) -> Measured | None:
 @limit(
     "coverage",
     section="guard",
-    title="answered with guarantee",
+    title="inputs answered with a guarantee",
     better="higher",
     attention=0.5,
     unit="share",
@@ -296,7 +296,7 @@ def broken_guarantees(found: Findings | RegressionFindings) -> Measured | None:
 @limit(
     "abstained",
     section="guard",
-    title="OOD inputs on which the guard abstains",
+    title="abstention on OOD inputs",
     better="higher",
     attention=0.8,
     unit="share",
@@ -314,7 +314,7 @@ def abstained(found: Findings | RegressionFindings) -> Mapping[str, Measured] | 
 @limit(
     "auroc",
     section="ood",
-    title="OOD data told from test data",
+    title="AUROC of OOD data against test data",
     better="higher",
     attention=0.5,
     rank=55,
@@ -361,7 +361,7 @@ def confidence(found: Findings) -> Mapping[str, Measured]:
 @limit(
     "certain_far_away",
     section="far field",
-    title="directions certain infinitely far away",
+    title="certainty infinitely far away",
     better="lower",
     attention=0.2,
     unit="share",

@@ -89,7 +89,7 @@ def misses(
 @limit(
     "group_gap",
     section=NAME,
-    title="how far the worst group falls behind",
+    title="accuracy gap of the worst group",
     better="lower",
     attention=0.05,
     unit="points",

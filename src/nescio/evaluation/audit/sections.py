@@ -241,7 +241,7 @@ class AuditPlan:
         """Whether a section is in the budget, or asked for; if not, it is said."""
         if self.budget in one.budgets or one.name in self.also | self.skip:
             return True
-        how = f"add it with --also {one.name.replace(' ', '-')} (Python: also=[{one.name!r}])"
+        how = f"--also {one.name.replace(' ', '-')} (also=[{one.name!r}]) adds it"
         self.not_run[one.name] = f"not part of the {self.budget} budget; {how}"
         return False
 

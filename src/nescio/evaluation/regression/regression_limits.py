@@ -104,7 +104,7 @@ def spread_correlation(found: RegressionFindings) -> Measured | None:
 @limit(
     "outrun_far_away",
     section="far field",
-    title="directions in which the mean outruns its intervals",
+    title="intervals too narrow infinitely far away",
     better="lower",
     attention=0.2,
     unit="share",
