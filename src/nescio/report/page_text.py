@@ -1,4 +1,4 @@
-"""Names from outside in the sentences of a page: short, and in the order in which they are read."""
+"""Names of users in the sentences of a page: short, and in the order in which they are read."""
 
 import re
 

@@ -95,7 +95,8 @@ def misses(
     unit="points",
     rank=25,
     meaning="How far the share of right answers (in a regression: of values inside their "
-    "intervals) of a class or group is below that of all other samples; 0 where chance may explain it.",
+    "intervals) of a class or group is below that of all other samples; 0 where chance may "
+    "explain it.",
     advice="Collect more training samples of this group, or let the guard abstain there.",
 )
 def group_gap(found: AuditFindings) -> Measured | None:
