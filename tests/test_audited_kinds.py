@@ -70,7 +70,7 @@ def test_a_network_of_one_logit_is_audited(numbers):
         net.bias.zero_()
     audit = nescio.audit(net, (x, (total > 0).long()), **FEW)
     assert audit.results.value(subject="network", data="test", metric="accuracy") == 1
-    assert set(audit.findings.not_run) == {"influence", "stability"}  # by the budget
+    assert not {"noise", "attack", "far field"} & set(audit.findings.not_run)
     assert "network: right on" in str(audit)
 
 
@@ -78,7 +78,7 @@ def test_a_network_of_one_logit_is_audited(numbers):
 def test_a_regression_network_is_audited(numbers, head, outputs):
     found = nescio.audit(nn.Linear(3, outputs), numbers, head=head, **FEW)
     assert found.findings.predictors["network"].head == head
-    assert "90 % intervals hold" in found.verdict
+    assert "90 % intervals hold" in " ".join(str(found).split())
 
 
 def test_two_outputs_for_one_number_need_a_head(numbers):

@@ -89,6 +89,15 @@ def test_the_action_lets_attention_pass_and_tells_an_error(place):
     assert "nowhere.npz" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["own:make_net --data 'test.npz", " "])
+def test_the_action_never_audits_something_else(place, arguments):
+    done, output = run(place, arguments, "never", "four")
+    assert done.returncode == 1
+    assert set(output.split()) == {"status=error"}
+    assert "arguments" in done.stderr
+    assert not (place / "four").exists()
+
+
 def test_every_step_names_its_inputs():
     text = (ROOT / "action.yml").read_text()
     used = set(re.findall(r"inputs\.([\w-]+)", text))

@@ -55,7 +55,8 @@ def test_one_table_in_all_media(results):
     assert "| knn | **0.910** (0.900–0.920) | 0.990 |" in some.markdown()
     assert r"knn & \textbf{0.910} {\scriptsize(0.900--0.920)} & 0.990 \\" in some.latex()
     assert r"knn & \textbf{0.910} & 0.990 \\" in some.latex(intervals=False)
-    assert "<td>*0.910 (0.900-0.920)</td><td>0.990</td>" in some._repr_html_()
+    ends = '<span class="ends">(0.900-0.920)</span>'
+    assert f"<td>*0.910 {ends}</td><td>0.990</td>" in some._repr_html_()
     assert "<p>One &amp; only.</p>" in some._repr_html_()
     assert "letters, knn" in str(results)  # both vary: metrics are the columns
 
@@ -123,3 +124,25 @@ def test_dataclasses_survive_json():
     }
     assert from_json(Outer, written) == value
     assert to_json(Inner(math.nan)) == {"number": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed:
+    shape: tuple[int, ...] | dict[str, tuple[int, ...]]
+    pair: tuple[str, float] = ("", 0.0)
+    count: int = 0
+    known: float | None = None
+
+
+@pytest.mark.parametrize("shape", [(3, 4), {"a": (3,), "b": (4, 5)}])
+def test_a_field_of_two_kinds_is_read_back(shape):
+    value = Mixed(shape=shape, pair=("a", 1.5))
+    assert from_json(Mixed, to_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shape": "ab"}, {"shape": ["a"]}, {"pair": ["a"]}, {"count": "x"}, {"known": [1]}]
+)
+def test_a_value_of_another_kind_is_refused(wrong):
+    with pytest.raises(NescioError, match="is not what `save` wrote"):
+        from_json(Mixed, {"shape": [1], **wrong})

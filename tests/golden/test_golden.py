@@ -69,6 +69,7 @@ VOLATILE = {
     "not_run",
     "sections",  # of the registry
     "budget",
+    "files",  # of a command
     "arrays",  # that a guard reads, of a network that runs elsewhere
     "format",  # of the file, and its old name
     "guard_format",
@@ -678,7 +679,9 @@ def old_curves(rows: Any, sets: Any, about: Any) -> dict[str, Any]:
 
 
 VERDICTS = ("audit.xml", "summary.md")  # newer than the golden file
-JUDGED = ("format", "format_version", "status", "verdict", "findings", "not_run", "required")
+JUDGED = (
+    "format", "format_version", "status", "verdict", "findings", "not_run", "required", "files",
+)  # fmt: skip
 
 
 def old_audit(found: dict[str, Any]) -> dict[str, Any]:

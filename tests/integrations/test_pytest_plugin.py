@@ -50,6 +50,14 @@ def test_a_limit_that_is_kept_and_one_that_is_not(audit):
     assert [one.required for one in _findings(audit, "accuracy>=0.9")] == ["accuracy>=0.9"]
     with pytest.raises(NescioError, match="unknown number"):
         assert_limit(audit, "acuracy>0.9")
+    with pytest.raises(AssertionError, match="fail"):
+        assert_limit(audit, " nll < 1e-9 ")
+
+
+def test_a_number_that_was_not_measured_keeps_no_limit(audit):
+    for limit in ("smallest_change>=0.1", "abstained[nothing]>=0.5"):
+        with pytest.raises(AssertionError, match="not measured|there is no"):
+            assert_limit(audit, limit, at_worst="attention")
 
 
 def test_a_guard_whose_guarantees_hold_and_one_whose_do_not(net):

@@ -74,7 +74,7 @@ def test_the_audit_says_how_stable(situation, tmp_path):
     net, x, y = situation
     options = {"rays": 0, "attack_steps": 0, "progress": False}
     plain = nescio.audit(net, (x, y), skip=["stability"], **options)
-    found = nescio.audit(net, (x, y), **options)
+    found = nescio.audit(net, (x, y), budget="thorough", **options)
     assert "stability" not in plain.findings.sections
     assert "How stable" not in str(plain)
     text = " ".join(str(found).split())

@@ -87,8 +87,9 @@ PARAMETERS = [
     option("--budget", "quick reads few samples; thorough reads all samples in every part, where "
         "for a large network some are drawn, and makes all sections.", default="standard",
         type=click.Choice(["quick", "standard", "thorough"])),
-    option("--skip", "A section to leave out, such as far-field, of `nescio list audit_sections`. "
-        "Repeatable.", multiple=True, metavar="SECTION"),
+    option("--skip", "A section to leave out: guard, calibration, failure, noise, attack, shift, "
+        "scaled-inputs, far-field, or one of `nescio list audit_sections`. Repeatable.",
+        multiple=True, metavar="SECTION"),
     option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
         metavar="SECTION"),
     opt.REPEATS,

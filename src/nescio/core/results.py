@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from nescio.report.render import Grid, Page
 
 T = TypeVar("T")
+SCALARS: Mapping[Any, tuple[type, ...]] = {  # what JSON holds of a field; 3.0 may stand for 3
+    bool: (bool,),
+    int: (int, float),
+    float: (float, int),
+    str: (str,),
+}
+SHOWN = 60  # characters of a value in a message
 FIELDS = ("subject", "data", "metric")  # together they name a row
 
 
@@ -218,11 +225,30 @@ def _typed(kind: Any, value: Any) -> Any:
         return kind(**{one.name: _typed(hints[one.name], value[one.name])
                        for one in fields(kind) if one.name in value})  # type: ignore[operator]  # fmt: skip
     if origin in (Union, UnionType):
-        return _typed(next(one for one in inner if one is not NoneType), value)
+        return _one_of([one for one in inner if one is not NoneType], value)
     if origin is np.ndarray:
         return np.array(value, dtype=get_args(inner[1])[0])
     if origin is tuple:
-        return tuple(_typed(inner[0], one) for one in value)
+        _expect((list, tuple), value)
+        each = inner if Ellipsis not in inner else [inner[0]] * len(value)
+        return tuple(_typed(part, one) for part, one in zip(each, value, strict=True))
+    if kind in SCALARS:
+        _expect(SCALARS[kind], value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: _typed(inner[1], one) for key, one in value.items()}
     return value
+
+
+def _one_of(kinds: Sequence[Any], value: Any) -> Any:
+    """The value as the first of some kinds that it fits."""
+    for kind in kinds[:-1]:
+        try:
+            return _typed(kind, value)
+        except (TypeError, KeyError, AttributeError, ValueError):
+            continue
+    return _typed(kinds[-1], value)
+
+
+def _expect(kinds: tuple[type, ...], value: Any) -> None:
+    if not isinstance(value, kinds):
+        raise TypeError(f"expected {kinds[0].__name__}, got {str(value)[:SHOWN]!r}")

@@ -187,9 +187,10 @@ def _finding(one: Finding, *, advice: bool = True) -> str:
     """A finding in one sentence, with what to do where its limit is broken."""
     note = f" ({one.note})" if one.note else ""
     start = f"{one.heading}: {number_of(one)}{note}, {'required ' if one.required else ''}"
+    first = replace(one, fail=None) if one.attention is not None else one
     if one.status == "pass":
-        return f"{start}{limit_of(replace(one, fail=None) if one.attention is not None else one)}."
-    said = f"{start}{'' if one.required else 'limit '}{limit_of(one)}"
+        return f"{start}{limit_of(first)}."
+    said = f"{start}{'' if one.required else 'limit '}{limit_of(one if advice else first)}"
     if one.unclear:
-        return f"{said}: the data do not tell; give more samples."
+        return f"{said}: the data do not tell{'; give more samples' * advice}."
     return f"{said}. {one.advice}" if advice else f"{said}."

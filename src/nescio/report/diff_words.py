@@ -69,7 +69,7 @@ def _room(found: "AuditDiff") -> str:
     unit, digits, scale = (" points", 1, 100.0) if one.name in SHARES else ("", 4, 1.0)
     size = decimal(abs(worst), digits, scale=scale, missing="-")
     word = "lower" if one.better == "higher" else "higher"
-    return f"That is not a proof of the contrary: {one.label} may be {size}{unit} {word}."
+    return f"No difference shown does not mean none: {one.label} may be {size}{unit} {word}."
 
 
 def diff_grid(found: "AuditDiff") -> Grid:

@@ -198,11 +198,13 @@ def test_images_of_bytes_are_images() -> None:
     x, y = data.digits().test
     images = (255 * x).round().to(torch.uint8)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    options = {"rays": 0, "alphas": (1.0, 10.0), "attack_steps": 5}
+    options = {"rays": 0, "alphas": (1.0, 10.0), "attack_steps": 5, "skip": ["provenance"]}
     found = [
         audit(net, (given, y), train=(given, y), ood={"same": given}, **options).to_json()
         for given in (images, images / 255)
     ]
+    for one in found:
+        del one["sections"]["provenance"]  # digests of the data as they were given
     assert found[0] == found[1]
 
 

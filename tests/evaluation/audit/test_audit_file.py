@@ -71,3 +71,25 @@ def test_other_files_are_refused(classes, tmp_path):
     path.write_text("[1, 2")
     with pytest.raises(NescioError):
         nescio.load(path)
+
+
+def changed(path, said, **changes):
+    path.write_text(json.dumps({**said, **changes}))
+    return path
+
+
+def test_what_cannot_be_read_is_left_out_or_refused(classes, tmp_path):
+    classes.save(tmp_path)
+    path = tmp_path / "audit.json"
+    said = json.loads(path.read_text())
+    more = {**said["sections"], "answers": {"test": "none"}, "of a later nescio": {}}
+    again = nescio.load(changed(path, said, sections=more))
+    assert {"answers", "of a later nescio"} <= again.verdict.not_run.keys()
+    assert again.verdict.status == classes.verdict.status
+    judged = [*said["findings"], {**said["findings"][0], "section": "answers"}]
+    with pytest.raises(NescioError, match="cannot be judged without its section 'answers'"):
+        nescio.load(changed(path, said, sections=more, findings=judged))
+    with pytest.raises(NescioError, match="names no predictor"):
+        nescio.load(changed(path, said, predictors={}))
+    with pytest.raises(NescioError, match="expected int, got 'many'"):
+        nescio.load(changed(path, said, samples="many"))

@@ -88,8 +88,8 @@ def test_limits_read_the_sections(audited):
 def test_sections_are_read_back(audited):
     sections = audited.findings.sections
     stored = json.loads(json.dumps(to_json(sections)))
-    assert read_sections(stored, "here")["slices"] == sections["slices"]
-    assert read_sections(stored, "here")["groups"] == sections["groups"]
+    assert read_sections(stored, "here")[0]["slices"] == sections["slices"]
+    assert read_sections(stored, "here")[0]["groups"] == sections["groups"]
 
 
 def test_names_never_become_markup(audited, tmp_path):
@@ -161,3 +161,12 @@ def test_two_samples_and_an_absent_class():
     found = nescio.audit(net, (x, y), skip=SKIP, **OFF).findings
     assert found.sections["groups"].tables["class"].absent == ("2",)
     assert "slices" in found.not_run
+
+
+def test_more_classes_than_samples_lose_only_their_own_table():
+    net = torch.nn.Linear(2, 500)
+    x, y = torch.randn(60, 2), torch.arange(60)
+    quick = {"budget": "quick", "progress": False, "rays": 0, "attack_steps": 0}
+    found = nescio.audit(net, (x, y), groups={"site": ["a", "b"] * 30}, **quick).findings
+    assert list(found.sections["groups"].tables) == ["site"]
+    assert "too few of each class" in nescio.audit(net, (x, y), **quick).findings.not_run["groups"]

@@ -140,7 +140,7 @@ def test_the_noise_of_a_table_is_a_share_of_the_range_of_each_number():
 
 def test_values_are_written_and_read(sections):
     kept = {name: value for name, value in sections.items() if name in MINE - {"stability"}}
-    again = read_sections(json.loads(json.dumps(to_json(kept))), "here")
+    again, _ = read_sections(json.loads(json.dumps(to_json(kept))), "here")
     assert again == kept
 
 

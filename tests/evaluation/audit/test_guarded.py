@@ -11,8 +11,9 @@ from torch import nn
 from nescio import audit, guard, nets
 from nescio.core import NescioError
 from nescio.evaluation.audit import guarded, hold
+from nescio.evaluation.audit.cost import Draws
 from nescio.evaluation.audit.findings import Broken, Shares
-from nescio.evaluation.audit.guard_section import least_samples
+from nescio.evaluation.audit.guard_section import decided_on, least_samples, shares_of
 from nescio.models import mc_dropout, plain
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -70,7 +71,9 @@ def test_numbers_are_those_of_the_guard_on_the_other_part() -> None:
     assert found.findings.broken == Broken(false_alarm=False, risk=False)
     assert found.findings.trained == 500
     assert not found.findings.own_network
-    far = found.on(100 + torch.rand(50, 4))
+    far = shares_of(decided_on(found.guard, {"far": (None, 100 + torch.rand(50, 4))}, Draws()))[
+        "far"
+    ]
     assert far == Shares(inputs=50, answer=0.0, unsure=0.0, ood=1.0)
 
 

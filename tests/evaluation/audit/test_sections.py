@@ -114,7 +114,7 @@ def test_budgets(net, data):
     plan = AuditPlan.of("quick")
     plan.sections(SimpleNamespace(task="classification"))
     assert "not part of the quick budget" in plan.not_run["stability"]
-    assert "--also stability" in plan.not_run["stability"]
+    assert "--also" in plan.not_run["stability"]
     quick = nescio.audit(net, data, budget="quick", **{**QUICK, "rays": None}).findings
     assert quick.budget == "quick"
     rays = quick.predictors["network"].far_field.rays
@@ -165,6 +165,15 @@ def test_kept_parts_are_those_of_one_audit(tmp_path):
     assert other.kept("part", Counted, lambda: Counted(2)) == Counted(2)
 
 
+def test_a_damaged_part_is_made_again(tmp_path):
+    parts = KeptParts.of(tmp_path, "one")
+    assert parts.kept("accuracy", float, lambda: 0.5) == 0.5
+    (path,) = (tmp_path / FOLDER).iterdir()
+    path.write_text(path.read_text()[:40])
+    assert parts.kept("accuracy", float, lambda: 0.25) == 0.25
+    assert parts.kept("accuracy", float, lambda: 0.75) == 0.25
+
+
 def test_groups_and_names_must_fit(net, data):
     with pytest.raises(NescioError, match="each of the 60 test samples in their order, got 2"):
         nescio.audit(net, data, groups={"site": ["a", "b"]})
@@ -193,5 +202,14 @@ def test_every_section_has_words():
     assert set(audit_sections) <= set(section_words._words)
 
 
-def test_sections_are_read_back():
-    assert read_sections({"unknown": {}}, "here") == {}
+def test_sections_are_read_back_and_what_cannot_be_read_is_said():
+    found, unread = read_sections({"unknown": {}, "answers": [1]}, "here")
+    assert found == {}
+    assert "does not know" in unread["unknown"]
+    assert "'answers' of here" in unread["answers"]
+
+
+@pytest.mark.parametrize("stored", [{"unknown": {}}, {"groups": {"samples": "many"}}])
+def test_a_section_that_was_judged_must_be_read(stored):
+    with pytest.raises(NescioError, match="cannot be judged without"):
+        read_sections(stored, "here", set(stored))

@@ -72,9 +72,10 @@ def test_of_many_samples_those_of_the_smallest_keys_are_stored(monkeypatch):
 def test_ood_sets_have_log_odds_and_decisions():
     z = torch.randn(20, 3) + 5
     given = material()
-    guard = lambda x: SimpleNamespace(decision=torch.full((len(x),), 2))  # noqa: E731
+    decided = {"far": SimpleNamespace(decision=torch.full((20,), 2))}
     ood = {"far": (DataSet(name="far"), z)}
-    given = replace(given, ood=ood, seen_ood={"far": see(given.predictor, z)}, guard=guard)
+    given = replace(given, ood=ood, seen_ood={"far": see(given.predictor, z)})
+    given = replace(given, decisions_ood=decided)
     far = answers_section(given).ood["far"]
     assert far.decision == "o" * 20
     keys = np.sort(hash_inputs(z).numpy().view(np.uint64))

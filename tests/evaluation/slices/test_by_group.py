@@ -92,3 +92,12 @@ def test_false_alarms_are_rare():
 def test_bad_groups(labels, words):
     with pytest.raises(NescioError, match=words):
         by_group(np.arange(100) % 2, {"g": list(labels)})
+
+
+def test_the_lowest_accuracy_is_listed_among_many_groups():
+    groups = np.repeat(np.arange(401), [20] * 400 + [1])
+    wrong = np.zeros(len(groups))
+    wrong[: 20 * 300 : 2] = 1  # 300 groups are half wrong, which is clearer than one wrong sample
+    wrong[-1] = 1
+    table = by_group(wrong, {"site": groups})["site"]
+    assert (len(table.rows), table.worst.name, table.worst.accuracy.value) == (200, "400", 0.0)

@@ -23,7 +23,7 @@ from nescio.evaluation.audit.audit_inputs import (
 from nescio.evaluation.audit.cost import Draws, Job
 from nescio.evaluation.audit.examination import Examination
 from nescio.evaluation.audit.findings import Findings
-from nescio.evaluation.audit.guard_section import Guarded, guarded
+from nescio.evaluation.audit.guard_section import Guarded, decided_on, guarded
 from nescio.evaluation.audit.held_out import Held, hold, out_of_range
 from nescio.evaluation.audit.ood_section import (
     RANGED,
@@ -153,8 +153,9 @@ class Inquiry:
         tried = {**self.given, **self.own, **exam.attacked}
         tried |= {one.name: (one, sets.scaling()(some, job.alphas[-1])) for one in far}
         shift, no_shift = self._shift()
-        guard = self.guard.tried({n: inputs for n, (_, inputs) in tried.items()}, draws.guard)
-        sections = self._sections(exam, tried)
+        decided = decided_on(self.guard.guard, tried, draws)
+        guard = self.guard.tried(decided)
+        sections = self._sections(exam, tried, decided)
         own, given = (tuple(d for d, _ in part.values()) for part in (self.own, self.given))
         return Findings(
             samples=len(x),
@@ -193,7 +194,9 @@ class Inquiry:
         )
         return found, self.plan.not_run.get("shift")
 
-    def _sections(self, exam: Examination, tried: Sets) -> dict[str, Any]:
+    def _sections(
+        self, exam: Examination, tried: Sets, decided: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The sections of the registry."""
         first = next(iter(self.job.predictors.values()))
         features = arrays_of(first, self.job.x)
@@ -210,6 +213,7 @@ class Inquiry:
             train=self.trained,
             guard=self.guard.guard,
             decisions=self.guard.decisions,
+            decisions_ood=decided,
             ood=tried,
             seen_ood={name: seen for name, seen in exam.seen.items() if name != "test"},
             features=features,
@@ -218,6 +222,7 @@ class Inquiry:
             class_names=self.names.classes,
             columns=self.names.columns,
             budget=self.plan.budget,
+            draws=self.draws,
             seed=self.seed,
         )
         return self.plan.sections(material, show=self.show)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nescio.core import NewerError, Saved, from_json
+from nescio.core import DamagedError, NewerError, Saved, from_json
 from nescio.evaluation.audit.audit import Audit
 from nescio.evaluation.audit.findings import Findings
 from nescio.evaluation.audit.sections import read_sections
@@ -19,9 +19,14 @@ def read_audit(saved: Saved) -> Audit:
             f"{where} has version {said['format_version']} of the format, this nescio reads up to "
             f"{VERSION_READ}; upgrade nescio to read it"
         )
+    if not said["predictors"]:
+        raise DamagedError(f"{where} names no predictor; audit again, or give another file")
     first = next(iter(said["predictors"].values()))
     kind: type[Findings | RegressionFindings] = (
         Findings if "classes" in first else RegressionFindings
     )
     found = from_json(kind, said, where)
-    return Audit(replace(found, sections=read_sections(said.get("sections", {}), where)))
+    judged = {one["section"] for one in said["findings"]}
+    sections, unread = read_sections(said.get("sections", {}), where, judged)
+    not_run = {**found.not_run, **unread}
+    return Audit(replace(found, sections=sections, not_run=not_run))

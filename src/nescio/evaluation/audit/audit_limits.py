@@ -92,15 +92,15 @@ class Limit:
         return "pass"
 
     def unclear(self, measured: Measured) -> bool:
-        """Whether the number keeps the limit but its interval does not, or it is not known."""
-        if measured.value is None or measured.ends is None:
+        """Whether its interval holds the limit: the data do not tell; or it is not known."""
+        ends = measured.ends
+        if ends is None:
             return True
         if self.status(measured) != "attention":
             return False
-        if self.attention in (None, self.fail):  # one limit, which lies within the interval
-            return True
-        assert self.attention is not None
-        return self._keeps(measured.value, self.attention)
+        strictest = self.fail if self.attention is None else self.attention
+        assert strictest is not None
+        return self._keeps(ends[self.better != "lower"], strictest)
 
     def _keeps(self, value: float, limit: float) -> bool:
         if value == limit:

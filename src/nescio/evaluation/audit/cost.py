@@ -27,6 +27,10 @@ RAYS, ATTACKED, SHIFTED, TRIED = 200, 200, 500, 2_000  # at most: rays and noise
 STRENGTHS = 6  # of the shift
 BATCH = 32  # samples that are timed
 FEWEST = 20  # samples of any part
+FLIP, CORRUPT = 200, 24  # passes of a sample to find its smallest change, and to corrupt it
+FLIPPED, CORRUPTED = 20, 200  # samples of a large network, at most
+FEWEST_FLIPPED = 6  # the median of fewer has no interval
+PASSES = 20  # of MC dropout
 LONG = 30.0  # seconds that are told even where no progress is shown
 SHARES = {"noise": 0.4, "ood": 0.5, "scaled": 0.08, "shift": 0.08, "guard": 0.2}
 ALL = 1 << 62
@@ -72,9 +76,17 @@ class Draws:
     shift: int = SHIFTED
     guard: int = TRIED
     attack: int = ATTACKED
+    training: int = ALL  # whose features are observed, for neighbors
+    flip: int = ALL  # correct answers whose smallest change is looked for
+    corrupt: int = ALL
+    dropout: int = ALL
     rays: int = RAYS
     follow: bool = True  # rays, to where they reach a confidence
     work: float | None = None  # multiplications of one sample, where they are known
+
+    def spread(self, count: int) -> slice:
+        """Which of the inputs of an OOD set the guard reads: all, or some at equal steps."""
+        return slice(None, None, max(1, -(-count // self.guard)))
 
     def of(self, part: str, x: Any, seed: int) -> Any:
         """The samples that a part reads: all, or some drawn at random."""
@@ -118,6 +130,13 @@ class Job:
         some = {part: max(FEWEST, int(share * samples)) for part, share in SHARES.items()}
         some |= {"shift": min(SHIFTED, some["shift"]), "guard": min(TRIED, some["guard"])}
         attack = max(1, min(ATTACKED, samples // max(self.steps, 1)))
+        flip = int(0.4 * samples / FLIP)
+        some |= {
+            "training": samples // 2,
+            "flip": min(FLIPPED, flip) if flip >= FEWEST_FLIPPED else 0,
+            "corrupt": min(CORRUPTED, max(FEWEST, samples // 50)),
+            "dropout": samples // (2 * PASSES),
+        }
         cheap = min(RAYS, int(RAY_WORK / (RAY * work)))
         rays = cheap if self.rays is None else self.rays
         return Draws(
@@ -154,6 +173,12 @@ class Job:
         others = 2 * noise + self.sets * ood + len(self.alphas) * scaled
         return int(fixed + tried + moved + others + self.steps * draws.attack)
 
+    def _sections(self, draws: Draws) -> int:
+        """The same, of sections that draw fewer samples of a large network."""
+        samples = len(self.x)
+        flip, corrupt = min(draws.flip, FLIPPED, samples), min(draws.corrupt, CORRUPTED, samples)
+        return (FLIP * flip + CORRUPT * corrupt) * bool(self.alphas)
+
     def told(self, draws: Draws, *, show: bool | None) -> None:
         """Say how long it will take, from one batch, on standard error."""
         batch = self.x[:BATCH]
@@ -161,10 +186,11 @@ class Job:
             start = time.perf_counter()
             for predictor in self.predictors.values():
                 predictor(batch)
-        seconds = (time.perf_counter() - start) / len(batch) * self.images(draws)
+        images = self.images(draws) + self._sections(draws)
+        seconds = (time.perf_counter() - start) / len(batch) * images
         if not (seconds > LONG or (sys.stderr.isatty() if show is None else show)):
             return
-        passes = self.images(draws) / len(self.x)
+        passes = images / len(self.x)
         often = f"{passes:,.0f}" if passes >= 10 else f"{passes:.1f}"
         rays = f", and {3 * draws.rays} rays in float64" if draws.rays else ""
         text = f"about {often} passes over {len(self.x):,} samples, {_rounded(seconds)}{rays}"
@@ -184,7 +210,7 @@ class Job:
         drawn = {part: getattr(draws, part) for part in (*SHARES, "attack")} | {"rays": draws.rays}
         return CostFindings(
             multiplications=draws.work,
-            passes=self.images(draws) / len(self.x),
+            passes=(self.images(draws) + self._sections(draws)) / len(self.x),
             drawn={part: count for part, count in drawn.items() if part != "ood" or self.sets},
         )
 

@@ -18,6 +18,7 @@ from nescio.metrics import Interval
 
 CLASSES = ("classification",)
 RANDOM = "random directions"
+CONSTANT = 0.5  # AUROC of a measure that is the same everywhere, as disagreement of one network
 
 
 def _first(found: Findings) -> PredictorFindings:
@@ -168,7 +169,10 @@ def ece(found: Findings) -> Measured | None:
     if one.calibration is not None and one.calibration.before is not None:
         part = one.calibration.before
         return measured(part.ece, int(part.reliability.count.sum()))
-    return Measured(value=one.test.ece, samples=found.samples)
+    gap = overconfidence(found)
+    ends = gap.ends if isinstance(gap, Measured) else None
+    least = 0.0 if ends is None else max(0.0, ends[0], -ends[1])  # no ECE is below the mean gap
+    return Measured(value=one.test.ece, low=least, samples=found.samples)
 
 
 @limit(
@@ -329,8 +333,10 @@ def auroc(found: Findings | RegressionFindings) -> Mapping[str, Measured]:
     one: Any = next(iter(found.predictors.values()))
     best: dict[str, Number] = {}
     for name, part in one.ood.items():
-        own = [m for key, m in part.measures.items() if key != DETECTOR and not m.constant]
-        best[name] = max((m.auroc for m in own if m.auroc is not None), default=None)
+        own = [m.auroc for key, m in part.measures.items() if key != DETECTOR]
+        areas = [area for area in own if area is not None]
+        told = [area for area in areas if area != CONSTANT]
+        best[name] = max(told or areas, default=None)
     return {
         name: Measured(value=area, samples=sets[name])
         for name, area in best.items()

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
 from nescio.evaluation.slices import GroupRow, GroupTable, by_group
+from nescio.evaluation.slices.by_group import most_groups
 
 CENTRAL = 0.9  # the probability of the predicted interval of a regression
 NAME = "groups"
@@ -55,9 +57,17 @@ def groups_section(material: Material) -> GroupFindings:
     seen = material.answers()
     labels = material.y.cpu().numpy()
     names = class_names(material, seen.log_probs.shape[1])
-    whole = {"class": np.array(names)[labels]} | groups
+    own: dict[str, Any] = {}
+    if "class" not in groups and len(np.unique(labels)) <= most_groups(len(labels)):
+        own = {"class": np.array(names)[labels]}
+    if not own | groups:
+        raise NescioError(
+            f"{len(labels):,} samples of {len(np.unique(labels)):,} classes: too few of each class "
+            "to compare; give coarser groups: groups=..., on the command line --group"
+        )
     wrong = (seen.labels.cpu() != material.y.cpu()).numpy()
-    tables = by_group(wrong, whole, confidence=seen.confidence.clamp(max=1), names=names)
+    sure = seen.confidence.clamp(max=1)
+    tables = by_group(wrong, own | groups, confidence=sure, names=names if own else ())
     return GroupFindings(tables=tables, samples=len(wrong))
 
 

@@ -12,7 +12,7 @@ from nescio.conformal import binomial_interval
 from nescio.conformal.score_limits import allowed
 from nescio.core import NescioError, generator, quiet
 from nescio.detectors import has_features, recorded_nets
-from nescio.evaluation.audit.cost import TRIED
+from nescio.evaluation.audit.cost import Draws
 from nescio.evaluation.audit.findings import Broken, GuardFindings, OnTest, Shares, Shown
 from nescio.evaluation.audit.held_out import Held
 from nescio.evaluation.audit.sections import SKIPPED, reason
@@ -37,20 +37,28 @@ class Guarded:
     decisions: Decisions | None
     findings: GuardFindings
 
-    def on(self, x: Tensor, most: int = TRIED) -> Shares:
-        """Shares of the decisions for OOD inputs, of some of them where there are many."""
-        assert self.guard is not None
-        step = -(-len(x) // most)
-        with quiet():
-            found = self.guard(x[::step]).summary()
-        shares: Any = {one.name: found[one.name] for one in fields(Shares)}
-        return Shares(**shares)
-
-    def tried(self, sets: Mapping[str, Tensor], most: int = TRIED) -> GuardFindings:
-        """The findings with what the guard decides for OOD data, at most `most` of each set."""
+    def tried(self, decisions: Mapping[str, Any]) -> GuardFindings:
+        """The findings with what the guard decides for OOD data, by set."""
         if self.guard is None:
             return self.findings
-        return replace(self.findings, ood={name: self.on(x, most) for name, x in sets.items()})
+        return replace(self.findings, ood=shares_of(decisions))
+
+
+def decided_on(made: Any, sets: Mapping[str, tuple[Any, Any]], draws: Draws) -> dict[str, Any]:
+    """What a guard decides for OOD data, of some inputs of each set where it has many."""
+    if made is None:
+        return {}
+    with quiet(), torch.no_grad():
+        return {name: made(x[draws.spread(len(x))]) for name, (_, x) in sets.items()}
+
+
+def shares_of(decisions: Mapping[str, Any]) -> dict[str, Shares]:
+    """Decisions by set as shares."""
+    found = {name: one.summary() for name, one in decisions.items()}
+    return {
+        name: Shares(**{one.name: summary[one.name] for one in fields(Shares)})
+        for name, summary in found.items()
+    }
 
 
 def guarded(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from nescio.core import digest, from_json, to_json
-from nescio.core.files import DamagedError, kept, read_saved, save_tensors
+from nescio.core.files import KEPT, DamagedError, kept, load_manifest, read_saved, save_tensors
 
 FOLDER = ".audit"  # within the folder of an audit; removed when the audit is saved
 MOVED = "moved inputs"
@@ -31,6 +31,11 @@ class KeptParts:
         """A part that was finished before, or what `make` returns, which is kept."""
         path = self.folder / f"{digest(name)}.json"
         key = {"audit": self.key, "part": name}
+        if path.exists():
+            try:
+                load_manifest(path, KEPT)
+            except DamagedError:
+                path.unlink()  # it is made again
         found: T = from_json(kind, kept(path, key, lambda: to_json(make())), str(path))
         return found
 

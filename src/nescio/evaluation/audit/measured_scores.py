@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, quiet
+from nescio.core import NescioError
 from nescio.evaluation.audit.sections import CLASSES, Material
 from nescio.guards import DECISIONS, RULES
 
-MOST = 1000  # inputs of an OOD set
 OOD, TIE = DECISIONS.index("ood"), list(RULES).index("tie")
 LOG_ODDS = "log-odds of the label"
 WIDTH = "width of the prediction interval"
@@ -54,7 +52,7 @@ def measured_scores(material: Material) -> MeasuredScores:
     else:
         name, wrong = WIDTH, decisions.missed(y).cpu()
     own = _read(guard, decisions)
-    ood = {one: _read(guard, _decided(guard, x)) for one, (_, x) in material.ood.items()}
+    ood = {one: _read(guard, each) for one, each in material.decisions_ood.items()}
     return MeasuredScores(
         name=name,
         score=own.score,
@@ -85,12 +83,6 @@ def _without_guard(material: Material) -> MeasuredScores:
             for name, one in ood.items()
         },
     )
-
-
-def _decided(guard: Any, x: Any) -> Any:
-    """Decisions for some inputs of a set, spread over it."""
-    with quiet(), torch.no_grad():
-        return guard(x[:: -(-len(x) // MOST)])
 
 
 def _read(guard: Any, decisions: Any) -> OodScores:

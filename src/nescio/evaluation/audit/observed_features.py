@@ -45,7 +45,8 @@ def observed_features(material: "Material") -> ObservedFeatures:
     known = 0 if material.train is None else len(material.train[0])
     if material.features is not None:
         known = 0 if material.train_features is None else len(material.train_features)
-    rows = _some(known, TRAINING[material.budget], material.seed)
+    most = min(TRAINING[material.budget], material.draws.training)
+    rows = _some(known, most, material.seed)
     if material.features is not None:
         train = None if material.train_features is None else material.train_features[rows]
         given = material.features

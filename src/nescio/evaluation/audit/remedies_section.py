@@ -15,14 +15,15 @@ from nescio.calibration import map_of
 from nescio.conformal import binomial_interval
 from nescio.core import NescioError, generator
 from nescio.evaluation.answers import see
+from nescio.evaluation.audit.cost import PASSES
 from nescio.evaluation.audit.held_out_section import tempered
 from nescio.evaluation.audit.sections import Material, section
 from nescio.metrics import Interval
 from nescio.models import MCDropout, mc_dropout, networks
 
 MOST = 5_000  # samples that measure
-PASSES = 20  # of MC dropout
 DROPPED = {"standard": 1_000, "thorough": MOST}  # samples that these passes measure
+FEWEST = 100  # samples of a large network
 RESAMPLES = 300
 MEASURES = ("error rate", "NLL", "ECE")  # of all of them, less is better
 DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
@@ -162,7 +163,11 @@ class _Trial:
             raise NescioError("it is a function that shows no network")
         if not any(_drops(member.net) for member in networks(predictor)):
             raise NescioError("the network has no dropout layer")
-        most = DROPPED.get(self.material.budget, MOST)
+        most = min(DROPPED.get(self.material.budget, MOST), self.material.draws.dropout)
+        if most < FEWEST and most < len(self.material.held.rows):
+            raise NescioError(
+                f"{PASSES} passes of a large network take too long; the thorough budget tries them"
+            )
         rows = _some(len(self.material.held.rows), most, self.material.seed)
         model = mc_dropout(predictor, passes=PASSES, seed=self.material.seed)
         inputs: Any = self.material.held.measured[0]

@@ -7,7 +7,7 @@ A section reads the material and returns a frozen dataclass, which `audit.json` 
 cannot be made it raises a NescioError that says why. Its words are in `nescio.report.sections`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from nescio.core import (
 )
 from nescio.core.registry import audit_sections, unknown
 from nescio.evaluation.answers import Seen
+from nescio.evaluation.audit.cost import Draws
 from nescio.evaluation.audit.held_out import Held
 from nescio.evaluation.audit.kept_parts import KeptParts
 from nescio.evaluation.audit.observed_features import ObservedFeatures, observed_features
@@ -60,9 +61,11 @@ class Material:
     its outputs are. x, y: the test data. seen: its answers there; on_test: those of
     every predictor by name; prediction: of a regression.
     held: which samples fit and which measure. train: inputs, and labels or None. decisions: of the
-    guard, on the samples that measure. ood, seen_ood: OOD sets and the answers there, by name.
+    guard, on the samples that measure; decisions_ood: on OOD inputs by set, spread over the set as
+    `draws.spread` says. ood, seen_ood: OOD sets and the answers there, by name.
     features, train_features: `(N, d)`, where they were given. groups: by name the group of each
-    test sample. columns: the names of the numbers of a sample of a table.
+    test sample. columns: the names of the numbers of a sample of a table. draws: how many samples a
+    section may run through the network.
     """
 
     task: str = CLASSES
@@ -79,6 +82,7 @@ class Material:
     train: tuple[Any, Tensor | None] | None = None
     guard: Any = None
     decisions: Any = None
+    decisions_ood: Mapping[str, Any] = field(default_factory=dict)
     ood: Mapping[str, tuple[DataSet, Any]] = field(default_factory=dict)
     seen_ood: Mapping[str, Any] = field(default_factory=dict)
     features: Tensor | None = None
@@ -87,6 +91,7 @@ class Material:
     class_names: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     budget: Budget = "standard"
+    draws: Draws = field(default_factory=Draws)
     seed: int = 0
 
     def answers(self) -> Seen:
@@ -162,10 +167,30 @@ def in_order() -> list[AuditSection]:
     return sorted(every, key=lambda one: (one.place, one.name))
 
 
-def read_sections(sections: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Values of sections as `audit.json` holds them, as dataclasses again."""
-    kinds = {one.name: one.kind for one in in_order() if one.name in sections}
-    return {name: from_json(kind, sections[name], where) for name, kind in kinds.items()}
+def read_sections(
+    sections: Mapping[str, Any], where: str, judged: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values of sections as `audit.json` holds them, as dataclasses again, and why some are not.
+
+    One that cannot be read is left out, but not if it is among the `judged`: without it the verdict
+    would be another.
+    """
+    kinds = {one.name: one.kind for one in in_order()}
+    found: dict[str, Any] = {}
+    unread: dict[str, str] = {}
+    for name, value in sections.items():
+        try:
+            if name not in kinds:
+                raise NescioError(f"this nescio, {VERSION}, does not know it")
+            found[name] = from_json(kinds[name], value, f"the section {name!r} of {where}")
+        except NescioError as error:
+            if name in judged:
+                raise NescioError(
+                    f"{where} cannot be judged without its section {name!r}, which cannot be read: "
+                    f"{error}; audit again with this nescio, {VERSION}"
+                ) from None
+            unread[name] = f"it is in the file, but cannot be read: {error}"
+    return found, unread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -241,7 +266,7 @@ class AuditPlan:
         """Whether a section is in the budget, or asked for; if not, it is said."""
         if self.budget in one.budgets or one.name in self.also | self.skip:
             return True
-        how = f"--also {one.name.replace(' ', '-')} (also=[{one.name!r}]) adds it"
+        how = "name it with --also (also=) to add it"
         self.not_run[one.name] = f"not part of the {self.budget} budget; {how}"
         return False
 

@@ -24,6 +24,9 @@ ATTACKED: dict[str, dict[str, Any]] = {  # correct answers, and what is made of 
 CORRUPTED = {"standard": 200, "thorough": 1000}  # samples, by budget
 STRENGTHS = (0, 1, 3, 5)
 NOISE = 0.03  # standard deviation per step, as a share of the range of each number of a table
+LARGE = (
+    "an attack runs a large network too often for so few test samples; the thorough budget does it"
+)
 LATER = {"Lipschitz constants": "they are part of the thorough budget"}
 
 
@@ -34,16 +37,23 @@ def how_stable(material: Material) -> Stability:
     if not has_range(x) or takes_tokens(net):
         raise NescioError(NO_RANGE)
     given = material.reading if isinstance(net, nn.Module) else {}
-    asked = ATTACKED["thorough" if material.budget == "thorough" else "standard"]
+    asked = dict(ATTACKED["thorough" if material.budget == "thorough" else "standard"])
+    asked["samples"] = min(asked["samples"], material.draws.flip)
+    moved = corrupted(material)
+    if not asked["samples"]:
+        return Stability(
+            norm="linf", images=x.ndim == 4, corruptions=moved, skipped={"smallest change": LARGE}
+        )
     found = stability(net, (x, material.y), seed=material.seed, **asked, **given)
     later = {} if asked.get("lipschitz", True) else LATER
-    return replace(found, corruptions=corrupted(material), skipped={**found.skipped, **later})
+    return replace(found, corruptions=moved, skipped={**found.skipped, **later})
 
 
 def corrupted(material: Material) -> dict[str, ShiftCurves]:
     """Accuracy and the guard's decisions under growing noise; of images under blur and contrast."""
     x, y = material.held.measured
     most = CORRUPTED["thorough" if material.budget == "thorough" else "standard"]
+    most = min(most, material.draws.corrupt)
     order = torch.randperm(len(x), generator=generator(material.seed, "corrupted"))[:most]
     rows = order.sort().values
     units = ranges.units_of(material.inputs())

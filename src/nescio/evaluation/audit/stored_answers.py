@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import NescioError, hash_inputs, quiet
+from nescio.core import NescioError, hash_inputs
 from nescio.evaluation.audit.sections import CLASSES, NUMBERS, Material, section
 
 MOST, OOD_MOST = 10_000, 1_000  # samples of the test data, and of an OOD set
@@ -139,14 +139,14 @@ def _ood(material: Material, name: str, inputs: Any) -> StoredSet:
     """Log-odds and decisions of OOD inputs, where the guard reads inputs."""
     seen = material.seen_ood.get(name)
     keys = hash_inputs(inputs).cpu()
-    rows = _drawn(keys, OOD_MOST)
-    columns = {}
+    read = torch.arange(len(keys))[material.draws.spread(len(keys))]  # those that the guard read
+    order = _drawn(keys[read], OOD_MOST)
+    rows, columns = read[order], {}
     if seen is not None and len(seen.scores["log_odds"]) == len(keys):
         columns["log_odds"] = _log_odds(seen)[rows]
     letters = None
-    if material.guard is not None:
-        with quiet():
-            letters = _letters(material.guard(inputs[rows]).decision)
+    if name in material.decisions_ood:
+        letters = _letters(material.decisions_ood[name].decision.cpu()[order])
     return _stored(keys, rows, columns, letters)
 
 

@@ -30,6 +30,7 @@ from nescio.evaluation.audit.audit_inputs import (
     read_validation,
 )
 from nescio.evaluation.audit.cost import TRIED, Draws, Job
+from nescio.evaluation.audit.guard_section import decided_on
 from nescio.evaluation.audit.held_out import Held, hold, out_of_range
 from nescio.evaluation.audit.ood_section import (
     NO_RANGE,
@@ -143,9 +144,10 @@ def audit_regression(
         plan=plan.bound_to(audited(predictors, held, trained, given), how),
     )
     found = _findings(asked, job, draws, known, trained, no_detector, show)
-    tried = {where: inputs for where, (_, inputs) in asked.sets.items()}
-    found = replace(found, guard=guarded.tried(tried, draws.guard), columns=parts.columns)
+    decided = decided_on(guarded.guard, asked.sets, draws)
+    found = replace(found, guard=guarded.tried(decided), columns=parts.columns)
     material = asked.material(guarded, trained, parts, predictors, bare[name], reading)
+    material = replace(material, decisions_ood=decided, draws=draws)
     return _with_sections(found, asked.plan, material, show), guarded.guard
 
 

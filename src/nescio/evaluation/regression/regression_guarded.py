@@ -1,7 +1,7 @@
 """A guard for the audited regression: fitted on one part of the test data, measured on another."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from nescio.conformal import binomial_interval
 from nescio.core import NescioError, generator, quiet
-from nescio.evaluation.audit.findings import Shares
-from nescio.evaluation.audit.guard_section import TRAINING, is_own
+from nescio.evaluation.audit.guard_section import TRAINING, is_own, shares_of
 from nescio.evaluation.audit.held_out import Held
 from nescio.evaluation.audit.sections import SKIPPED, reason
 from nescio.evaluation.regression.means_only import MeansOnly
@@ -27,18 +26,11 @@ class GuardedRegression:
     findings: RegressionGuardFindings
     decisions: RegressionDecisions | None = None  # for the samples that fitted nothing
 
-    def tried(self, sets: Mapping[str, Any], most: int) -> RegressionGuardFindings:
-        """The findings with what the guard decides for OOD data, at most `most` of each set."""
+    def tried(self, decisions: Mapping[str, Any]) -> RegressionGuardFindings:
+        """The findings with what the guard decides for OOD data, by set."""
         if self.guard is None:
             return self.findings
-        return replace(self.findings, ood={name: self._on(x, most) for name, x in sets.items()})
-
-    def _on(self, x: Tensor, most: int) -> Shares:
-        assert self.guard is not None
-        with quiet():
-            found = self.guard(x[:: -(-len(x) // most)]).summary()
-        shares: Any = {one.name: found[one.name] for one in fields(Shares)}
-        return Shares(**shares)
+        return replace(self.findings, ood=shares_of(decisions))
 
 
 def guarded_regression(

@@ -43,7 +43,7 @@ class GroupRow:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupTable:
-    """The groups of one column, the worst first."""
+    """The groups of one column, the clearest first; the one of lowest accuracy is listed too."""
 
     by: str
     groups: int  # all, listed or not
@@ -53,7 +53,7 @@ class GroupTable:
 
     @property
     def worst(self) -> GroupRow:
-        """The lowest accuracy among those listed."""
+        """The lowest accuracy."""
         return min(self.rows, key=lambda row: (row.accuracy.value, -row.samples))
 
 
@@ -97,12 +97,17 @@ def _codes(name: str, labels: Any, samples: int) -> tuple[list[str], NDArray[np.
             f"{values.shape}"
         )
     levels, index = np.unique(values.astype(str), return_inverse=True)
-    if len(levels) > max(20, samples // 2):
+    if len(levels) > most_groups(samples):
         raise NescioError(
             f"the groups {name!r} have {len(levels):,} different labels for {samples:,} samples: "
             "that tells samples apart, not groups; give a coarser column"
         )
     return levels.tolist(), index.astype(np.int64)
+
+
+def most_groups(samples: int) -> int:
+    """More labels than these tell samples apart, not groups."""
+    return max(20, samples // 2)
 
 
 def _p_values(bad: NDArray[np.bool_], index: NDArray[np.int64], groups: int) -> Floats:
@@ -130,6 +135,9 @@ def _table(
     count = np.bincount(index, minlength=len(levels))
     failed = np.bincount(index, weights=bad, minlength=len(levels))
     order = np.lexsort((-count, -failed / count, p))[:ROWS]
+    lowest = np.lexsort((-count, -failed / count))[0]  # with many groups it may not be the clearest
+    if lowest not in order:
+        order[-1] = lowest
     members = np.split(np.argsort(index, kind="stable"), np.cumsum(count)[:-1])
     rows = []
     for k in order.tolist():

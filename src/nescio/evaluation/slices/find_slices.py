@@ -114,11 +114,11 @@ def find_slices(
 
     `find_slices(answers != labels, {"age": age, "site": site}, confidence=confidence)`. All
     conjunctions of one or two conditions are searched on a random half of the samples (at most
-    10,000), and the best twelve are tested on the others. Errors: Fisher's exact test against the
-    other samples. Overconfidence: more errors than the confidence allows (Poisson binomial) and
-    than other samples of equal confidence have; the larger p-value counts. All p-values are
-    corrected together (Holm), so that with a chance of at least 1 - level no slice is reported that
-    is not one. Samples must be independent of each other.
+    10,000), and the best thirty are tested on the other half; then the halves change places.
+    Errors: Fisher's exact test against the other samples. Overconfidence: more errors than the
+    confidence allows (Poisson binomial) and than other samples of equal confidence have; the larger
+    p-value counts. All p-values are corrected together (Holm), so that with a chance of at least 1
+    - level no slice is reported that is not one. Samples must be independent of each other.
 
     wrong: 0 or 1 for each sample. columns: a mapping of names to numbers, words or truth values, a
     pandas frame, or an array `(N, D)`. confidence: of the answers, 0 to 1. event: what `wrong` is
