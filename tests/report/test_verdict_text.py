@@ -124,14 +124,18 @@ def test_junit_has_a_case_for_each_finding(verdict):
 
 
 def test_names_from_outside_break_neither_file(verdict):
-    strange = tuple(replace(one, data=ODD, note=ODD) for one in verdict.findings)
-    odd = replace(verdict, findings=strange, not_run={ODD: ODD}, words=ODD)
+    name = f"{ODD}\n# y\r\n![z](http://there)"
+    strange = tuple(replace(one, data=name, note=name) for one in verdict.findings)
+    odd = replace(verdict, findings=strange, not_run={name: name}, words=name)
     ElementTree.fromstring(junit_xml(odd))
     text = summary_markdown(odd)
     assert "<b>" not in text
     assert "\x00" not in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {6}
+    assert len(rows) == len(odd.findings) + 2
+    assert not any(line.startswith("# ") for line in text.splitlines())
+    assert "](" not in text
 
 
 def test_markdown_lists_all_findings(verdict):

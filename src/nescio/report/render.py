@@ -333,7 +333,8 @@ def pipes(table: Grid) -> str:
     """The table in Markdown."""
     lines = [[table.corner, *heads(table)], ["---", *["---:"] * len(table.head)]]
     lines += [[label.strip(), *(shown(c, MARKDOWN) for c in cells)] for label, cells in table.rows]
-    return "\n".join(f"| {' | '.join(map(in_markdown, line))} |" for line in lines)
+    rows = [[in_markdown(" ".join(cell.splitlines())) for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def latex(table: Grid, intervals: bool = True) -> str:
@@ -374,8 +375,9 @@ def _latex_cell(cell: Cell | str, style: Medium) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Text that cannot break a Markdown table."""
-    return printable(text, "\n").replace("|", "\\|").replace("<", "&lt;")
+    """Text that cannot break a Markdown table, nor become a tag, a link or a picture."""
+    plain = printable(text, "\n").replace("|", "\\|").replace("<", "&lt;")
+    return plain.replace("](", "]\\(")
 
 
 def in_latex(text: str) -> str:

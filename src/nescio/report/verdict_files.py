@@ -59,11 +59,15 @@ def summary_markdown(verdict: Verdict) -> str:
     ]
     head = ["what", "measured", "limit", "what to do"]
     table = pipes(Grid(corner="verdict", head=head, rows=rows)).replace("---:", "---")
-    parts = [f"## Audit: {verdict.status}", in_markdown(verdict.words), table]
+    parts = [f"## Audit: {verdict.status}", _in_line(verdict.words), table]
     if verdict.not_run:
-        lines = [f"- {name}: {why}" for name, why in verdict.not_run.items()]
-        parts.append("\n".join(["Not run:", "", *map(in_markdown, lines)]))
+        lines = [_in_line(f"- {name}: {why}") for name, why in verdict.not_run.items()]
+        parts.append("\n".join(["Not run:", "", *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def _in_line(text: str) -> str:
+    return in_markdown(" ".join(text.splitlines()))
 
 
 def _remark(one: Finding) -> str:

@@ -10,6 +10,7 @@ import nescio
 from nescio import nets
 from nescio.core import to_json
 from nescio.evaluation.audit.sections import read_sections
+from nescio.evaluation.audit.verdict import verdict_of
 from nescio.report.render import Page
 from nescio.report.sections import registered
 
@@ -135,6 +136,8 @@ def test_a_regression_has_groups_and_slices(data):
         assert all(y[row, 0] is not None and row < 3000 for row in search.found[0].rows)
     part = found.sections["groups"]
     assert part.largest_gap[1].name == "north"
+    gap = {one.name: one for one in verdict_of(found).findings}["group_gap"]
+    assert gap.note == "group north (inside the 90 % interval)"
     assert part.tables["group"].rows[0].mean_error.value > 2
     assert "inside the predicted 90 % interval" in said(found, "groups")
     assert "group = north" in said(found, "slices") or "pressure > 1" in said(found, "slices")

@@ -28,6 +28,11 @@ class GroupFindings:
     central: float | None = None  # of a regression, the probability of the predicted intervals
 
     @property
+    def of_intervals(self) -> str:
+        """What stands for the accuracy of a regression, to add to a name."""
+        return "" if self.central is None else f" (inside the {100 * self.central:.0f} % interval)"
+
+    @property
     def largest_gap(self) -> tuple[str, GroupRow] | None:
         """The group that is further below the others than any, of those beyond chance."""
         worse = [(by, row) for by, table in self.tables.items() for row in table.rows if row.worse]
@@ -118,7 +123,7 @@ def group_gap(found: AuditFindings) -> Measured | None:
     if worst is None:
         return Measured(value=0.0, samples=part.samples, note="no group is worse beyond chance")
     by, row = worst
-    return Measured(value=row.gap, samples=row.samples, note=f"{by} {row.name}")
+    return Measured(value=row.gap, samples=row.samples, note=f"{by} {row.name}{part.of_intervals}")
 
 
 @limit(
@@ -143,7 +148,7 @@ def worst_group_accuracy(found: AuditFindings) -> Mapping[str, Measured] | None:
             low=row.at_once.low,
             high=row.at_once.high,
             samples=row.samples,
-            note=row.name,
+            note=f"{row.name}{part.of_intervals}",
         )
         for by, row in worst.items()
     }
