@@ -17,6 +17,7 @@ from nescio.report import audit_page, limit_of, number_of
 from nescio.report.audit_report import report_of
 from nescio.report.audit_section import Drawing, Section
 from nescio.report.html_table import html
+from nescio.report.page_content import _left_out
 from nescio.report.page_figures import ShownFigure, shown_figure
 from nescio.report.render import Grid
 
@@ -81,7 +82,7 @@ def test_every_number_is_there(result):
     assert "Seed: 7." in words
     assert "Made by nescio 9.8.7." in words
     assert "Command: nescio audit 'a b'" in words
-    assert "mutual_informationTotal minus data uncertainty" in words
+    assert "mutual informationTotal minus data uncertainty" in words
 
 
 def test_names_are_escaped(result):
@@ -292,3 +293,8 @@ def test_ten_thousand_classes_fit_on_a_page(trusted, monkeypatch):
     assert page.count("The first 300 of 10,000 rows; audit.json has them all.") == 3
     assert "<b>class" not in page
     assert "\u202e" not in page
+
+
+def test_parts_that_were_not_run_for_one_reason_stand_together():
+    left = _left_out({"noise": "no inputs", "guard": "too few", "attack": "no inputs"})
+    assert left == [("noise, attack", "no inputs"), ("guard", "too few")]

@@ -24,8 +24,8 @@ def test_a_row_holds_the_numbers_of_its_predictor(result):
     assert row.split() == ["noise", "61.3", "61.3"]
     row = next(line for line in lines if line.startswith("scaled x 100  "))
     assert row.split()[3:] == ["99.7", "30.1"]
-    row = next(line for line in lines if line.startswith("mutual_information"))
-    assert row.split() == ["mutual_information", "0.912", "/", "0.234", "0.912", "/", "0.234"]
+    row = next(line for line in lines if line.startswith("mutual information"))
+    assert row.split() == ["mutual", "information", "0.912", "/", "0.234", "0.912", "/", "0.234"]
 
 
 def test_names_are_neither_markup_nor_control_codes(result):

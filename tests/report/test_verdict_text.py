@@ -145,3 +145,14 @@ def test_markdown_lists_all_findings(verdict):
         assert number_of(one) in text
     assert "Not run:" not in summary_markdown(replace(verdict, not_run={}))
     assert "- far: no ray\n" in summary_markdown(replace(verdict, not_run={"far": "no ray"}))
+
+
+def test_a_constant_measure_does_not_keep_the_limit_of_the_others(result):
+    measures = result["predictors"]["plain"]["ood"]["noise"]["measures"]
+    measures["predictive_entropy"]["auroc"] = 0.3
+    measures["mutual_information"] = {"auroc": 0.5, "aupr": 0.5, "fpr_at_95_tpr": 1.0}
+    (found,) = [one for one in verdict_of(result.typed).findings if one.name == "auroc"]
+    assert (found.value, found.status) == (0.3, "attention")
+    measures["detector"] = {"auroc": 0.9, "aupr": 0.9, "fpr_at_95_tpr": 0.3}
+    (found,) = [one for one in verdict_of(result.typed).findings if one.name == "auroc"]
+    assert found.value == 0.3

@@ -64,7 +64,7 @@ def deformations(
     rows, places = [], []
     for size, shift in shifts.items():
         moved = images if shift is None else shift(images, 1)
-        place = f"{size:g} {unit}"
+        place = f"{size:g} {unit.removesuffix('s') if size == 1 else unit}"
         places.append(DataSet(name=place, kind="shifted", samples=len(images), strength=size))
         for subject in subjects:
             numbers = _numbers(subject, images, moved)

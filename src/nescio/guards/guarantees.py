@@ -172,7 +172,7 @@ def other_risks(rule: Rule) -> str:
     rows = rule.at_risks()
     if not rows:
         return ""
-    shares = [f"{percent(risk)} answers {share:.1%}" for risk, share in rows]
+    shares = [f"{percent(risk)} answers {100 * share:.1f} %" for risk, share in rows]
     return f" A risk of {', of '.join(shares)} of the samples (each risk shown by itself)."
 
 

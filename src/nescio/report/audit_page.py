@@ -9,6 +9,7 @@ from typing import Any
 from nescio.evaluation import Findings, RegressionFindings
 from nescio.report.html_table import html
 from nescio.report.page_content import Cut, content_of
+from nescio.report.page_text import readable
 from nescio.report.render import printable
 
 MOST = 5_000_000  # bytes of a page
@@ -43,7 +44,7 @@ def _rendered(found: Findings | RegressionFindings, cut: Cut) -> str:
 def page_template(name: str, *, rows: int | None = None) -> Any:
     """A page in this look, which is escaped; rows: of a table, at most."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 
     made = Environment(
         autoescape=True,
@@ -54,15 +55,16 @@ def page_template(name: str, *, rows: int | None = None) -> Any:
         finalize=_harmless,
     )
     made.filters["joined"] = lambda text: text.replace(" %", f"{SPACE}%")
+    made.filters["whole"] = lambda text: Markup(escape(printable(text, "\n")))
     made.filters["table"] = lambda table: Markup(html(table, rows=rows))
     made.globals |= {"style": Markup(_file("style.css")), "paper": Markup(_file("paper.css"))}
     return made.get_template(name)
 
 
 def _harmless(value: Any) -> Any:
-    """Names of users without control codes, such as marks that turn the text around."""
+    """Names of users without control codes, such as marks that turn the text around; short."""
     if isinstance(value, str) and not hasattr(value, "__html__"):
-        return printable(value, f"\n{SPACE}")
+        return readable(value, f"\n{SPACE}")
     return value
 
 

@@ -7,7 +7,13 @@ from nescio.core.registry import measures
 from nescio.evaluation import Findings, RegressionFindings
 from nescio.report import audit_words
 from nescio.report.audit_section import Section
-from nescio.report.audit_tables import followed, measure_names, ood_names, sections
+from nescio.report.audit_tables import (
+    followed,
+    measure_names,
+    measure_words,
+    ood_names,
+    sections,
+)
 from nescio.report.guard_words import guard_sentence, guard_usage
 from nescio.report.regression_tables import regression_sections
 from nescio.report.regression_verdict import (
@@ -39,7 +45,7 @@ class Report:
 def report_of(found: Findings | RegressionFindings) -> Report:
     """The report of an audit."""
     names = [name for name in measure_names(found) if name in measures]
-    glossary = {name: measures.summary(name).replace("`", "") for name in names}
+    glossary = {measure_words(name): measures.summary(name).replace("`", "") for name in names}
     warned = audit_words.range_warning(found)
     if isinstance(found, RegressionFindings):
         return _of_regression(found, warned, glossary)

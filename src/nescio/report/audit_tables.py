@@ -204,7 +204,10 @@ def separation_section(found: Findings | RegressionFindings) -> Section:
             corner="measure",
             head=list(found.predictors),
             rows=[
-                (measure, [_separated(part.get(measure)) for part in _measures(found, where)])
+                (
+                    measure_words(measure),
+                    [_separated(part.get(measure)) for part in _measures(found, where)],
+                )
                 for measure in _union(_measures(found, where))
             ],
             samples=counted(found, where),
@@ -213,6 +216,11 @@ def separation_section(found: Findings | RegressionFindings) -> Section:
     ]
     title = "Telling OOD data from the test data"
     return Section(name="ood", title=title, note=SEPARATION_NOTE, tables=tables)
+
+
+def measure_words(measure: str) -> str:
+    """The name of a measure as a reader says it."""
+    return measure.replace("_", " ")
 
 
 def _measures(found: Findings | RegressionFindings, where: str) -> list[Mapping[str, Separation]]:

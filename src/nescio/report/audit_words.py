@@ -104,7 +104,9 @@ def _risks(curves: Mapping[str, RiskCurve]) -> str:
     for risk in (risk for risk in RISKS if risk < total):
         shares.setdefault(max((c for c, wrong in pairs if wrong <= risk), default=0.0), risk)
     reached = [
-        f"{100 * share:.0f} % leaves {100 * risk:g} %" for share, risk in shares.items() if share
+        f"{100 * share:.0f} % leaves {100 * risk:g} %"
+        for share, risk in shares.items()
+        if share >= 0.005
     ]
     if not reached:
         return ""

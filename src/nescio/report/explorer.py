@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from nescio.guards import Thresholds, ThresholdStep
 from nescio.metrics import Interval
 from nescio.report.render import Grid, percent
-from nescio.report.sections.threshold_words import threshold_table
+from nescio.report.sections.threshold_words import WORDS, threshold_table
 
 SETS = 8  # OOD sets beside the numbers; the table has them all
 WIDE, TALL = 900, 96  # of a panel of the chart
@@ -39,14 +39,15 @@ class Explorer:
     own: int | None
     samples: int
     score: str
+    right: str  # what a right answer is
     confidence: str
     hidden_sets: int
     chart: str
     table: Grid
 
 
-def explorer_of(found: Thresholds) -> Explorer:
-    """The explorer of thresholds."""
+def explorer_of(found: Thresholds, *, intervals: bool = False) -> Explorer:
+    """The explorer of thresholds; intervals: of a regression."""
     steps = tuple(_step(k, one, len(found.steps)) for k, one in enumerate(found.steps))
     return Explorer(
         steps=steps,
@@ -54,6 +55,7 @@ def explorer_of(found: Thresholds) -> Explorer:
         own=found.own,
         samples=found.samples,
         score=found.score,
+        right=WORDS[intervals][1],
         confidence=f"{100 * found.confidence:g} %",
         hidden_sets=max(0, len(found.ood) - SETS),
         chart=_chart(found),

@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from nescio.report.render import MARKDOWN, TEXT, Cell, Grid, heads, printable, shown
+from nescio.report.page_text import readable
+from nescio.report.render import Cell, Grid, Medium, heads, shown
 
+HTML = Medium(dash="–", best="*{}", interval=" ({} to {})", signed=" ({} to {})")
 NAMED = 6  # rows of another size in a caption
 LONG = 28  # letters from which a cell is read as a sentence
 TERMS = {
     "accuracy": "share of samples whose label is predicted",
-    "confidence": "mean of the largest predicted probability",
+    "confidence": "the largest predicted probability; of several samples its mean",
     "ECE": "expected calibration error: the gap of confidence and accuracy, over 15 bins; "
     "smaller is better",
     "smooth ECE": "calibration error with a kernel in place of bins; smaller is better",
@@ -45,7 +47,11 @@ def html(table: Grid, *, rows: int | None = None) -> str:
         f'<tr><th scope="row">{escaped(label)}</th>{_cells(table, label, cells, place)}</tr>'
         for place, (label, cells) in enumerate(kept)
     )
-    caption = f"<caption>{escaped(said)}</caption>\n" if (said := _caption(table, kept)) else ""
+    caption = (
+        f"<caption><span>{escaped(said)}</span></caption>\n"
+        if (said := _caption(table, kept))
+        else ""
+    )
     return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
@@ -85,8 +91,8 @@ def _cell(cell: Cell | str, title: str) -> str:
     told = f' title="{escaped(title)}"' if title else ""
     if isinstance(cell, str):
         kind = ' class="text"' if len(cell) > LONG else ""
-        return f"<td{kind}{told}>{escaped(shown(cell, MARKDOWN))}</td>"
-    text = escaped(shown(cell, TEXT if cell.best else MARKDOWN))
+        return f"<td{kind}{told}>{escaped(shown(cell, HTML))}</td>"
+    text = escaped(shown(cell, HTML))
     value, bracket, rest = text.partition(" (")
     if bracket and cell.low is not None:
         text = f'{value} <span class="ends">({rest}</span>'
@@ -103,4 +109,4 @@ def _head(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that cannot become markup, without control codes, and with its per cent signs."""
-    return escape(printable(text.replace("\n", " "))).replace(" %", "\N{NO-BREAK SPACE}%")
+    return escape(readable(text.replace("\n", " "))).replace(" %", "\N{NO-BREAK SPACE}%")

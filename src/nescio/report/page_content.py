@@ -18,7 +18,16 @@ STATUSES: tuple[Status, ...] = ("fail", "attention", "pass")  # the worst first
 ORDER = (  # of sections on the page; others follow in theirs
     *("accuracy", "targets", "groups", "slices", "cases", "label errors", "duplicates"),
     *("calibration", "intervals", "failure", "guard", "thresholds", "shift budget", "planner"),
-    *("remedies", "confidence", "ood", "attack", "scaled inputs", "far field", "shift"),
+    *(
+        "remedies",
+        "interval remedies",
+        "confidence",
+        "ood",
+        "attack",
+        "scaled inputs",
+        "far field",
+        "shift",
+    ),
     *("stability", "influence"),
 )
 NOT_RUN = "not run"
@@ -79,7 +88,8 @@ def content_of(found: Findings | RegressionFindings, cut: Cut) -> dict[str, Any]
     if isinstance(found, Findings):
         classes = {one.classes for one in found.predictors.values()}
     thresholds = found.sections.get("thresholds")
-    explorer = None if thresholds is None else explorer_of(thresholds)
+    intervals = isinstance(found, RegressionFindings)
+    explorer = None if thresholds is None else explorer_of(thresholds, intervals=intervals)
     return {
         "found": found,
         "report": report,
@@ -114,9 +124,17 @@ def _sections(
     """Those of the report with their figures; at the end what was not run."""
     own = [one for one in report.sections if one.name != NOT_RUN]
     note = "These parts say nothing about the network, neither good nor bad."
-    left = list(verdict.not_run.items())
+    left = _left_out(verdict.not_run)
     end = [Section(name=NOT_RUN, title="What was not run", note=note, remarks=left)] if left else []
     return [*sorted(with_figures(found, own, report.plots), key=_place), *end]
+
+
+def _left_out(not_run: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Parts with the reason; those with the same one together."""
+    parts: dict[str, list[str]] = {}
+    for name, why in not_run.items():
+        parts.setdefault(why, []).append(name)
+    return [(", ".join(names), why) for why, names in parts.items()]
 
 
 def _place(one: Section) -> int:
@@ -178,7 +196,7 @@ def _line(one: Finding, titles: Mapping[str, str]) -> Line:
 
     number = "not measured" if one.value is None else in_unit(one.value, one.unit)
     ends = number_of(one).removeprefix(number).strip(" ()")
-    samples = [] if one.samples is None else [f"{one.samples:,} samples"]
+    samples = [] if one.samples is None else [f"{one.samples:,} sample{'s' * (one.samples != 1)}"]
     known_section = one.section in titles
     return Line(
         status=one.status,

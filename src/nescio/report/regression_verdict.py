@@ -13,6 +13,7 @@ from nescio.report.render import known, percent
 
 TOTAL = "total_variance"
 LISTED = 4  # OOD sets named in a sentence; the tables have them all
+YET = "Yet its densities are worse"  # though its means are better
 NOTICED = 0.6  # AUROC of the spread from which an attack is noticed
 FACTOR = 1.1  # of the spread: what is too wide or too narrow by less is not worth a word
 
@@ -136,7 +137,8 @@ def _errors(name: str, one: RegressorFindings, found: RegressionFindings) -> str
         return f"{said}, so that the network is worse than no network."
     if test.nll.value >= base.nll.value:
         both = f"NLL {test.nll.value:.3g} against {base.nll.value:.3g}"
-        return f"{said}. Yet its densities are worse ({both})."
+        yet = "Its densities are worse, too" if test.rmse.value > base.rmse.value else YET
+        return f"{said}. {yet} ({both})."
     return f"{said}."
 
 
@@ -203,7 +205,7 @@ def _attack(one: RegressorFindings, found: RegressionFindings) -> list[str]:
     noticed = (known(part.auroc) or 0.0) >= NOTICED
     return [
         f"An attack (radius {options.get('radius', 0):g}, {steps} step{'' if steps == 1 else 's'}) "
-        f"raises the error from {part.before.error:.2g} to {part.after.error:.2g} standard "
+        f"raises the error from {part.before.error:.3g} to {part.after.error:.3g} standard "
         f"deviations of the targets; its 90 % intervals then hold {percent(part.after.coverage)}, "
         f"and its spread {'notices' if noticed else 'does not notice'} (AUROC "
         f"{known(part.auroc) or 0.0:.2f})."

@@ -200,7 +200,8 @@ def shown(cell: Cell | str, style: Medium) -> str:
     )
     if not value:
         return style.dash
-    interval = style.signed if cell.sign or cell.scale != 1 else style.interval
+    signed = cell.sign or cell.scale != 1 or "-" in low + high
+    interval = style.signed if signed else style.interval
     bounds = interval.format(low, high) if low and interval else ""
     return f"{style.best.format(value) if cell.best else value}{bounds}{cell.after}"
 

@@ -42,8 +42,8 @@ def _numbers(count: int) -> str:
 
 def _titles(judged: Sequence[Finding]) -> str:
     names = list(dict.fromkeys(one.title for one in judged))
-    rest = f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + rest
+    rest = f"; and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return "; ".join(names[:NAMED]) + rest
 
 
 def _quality(found: Findings | RegressionFindings) -> str:
@@ -62,7 +62,8 @@ def _quality(found: Findings | RegressionFindings) -> str:
     if right is None or mean is None:
         return ""
     return (
-        f"The network is right on {percent(right)} of {found.samples:,} test samples, with a mean "
+        f"The network is right on {percent(right)} of {found.samples:,} test sample"
+        f"{'s' * (found.samples != 1)}, with a mean "
         f"confidence of {percent(mean)}."
     )
 
@@ -132,7 +133,7 @@ def in_unit(value: float, unit: Unit) -> str:
         return percent(value)
     if unit == "points":
         return f"{100 * value:.1f} points"
-    return f"{value:,.0f}" if unit == "count" else f"{value:.3g}"
+    return f"{value:,.0f}" if unit == "count" else f"{value:#.3g}".removesuffix(".")
 
 
 def in_limit(value: float, unit: Unit) -> str:

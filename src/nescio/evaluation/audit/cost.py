@@ -191,8 +191,9 @@ class Job:
         if not (seconds > LONG or (sys.stderr.isatty() if show is None else show)):
             return
         passes = images / len(self.x)
+        often = f"{passes:,.0f}" if passes >= 10 else f"{passes:.1f}"
         rays = f", and {3 * draws.rays} rays in float64" if draws.rays else ""
-        text = f"about {passes:.1f} passes over {len(self.x):,} samples, {_rounded(seconds)}{rays}"
+        text = f"about {often} passes over {len(self.x):,} samples, {_rounded(seconds)}{rays}"
         print(f"the audit takes {text}", file=sys.stderr)
 
     def left_out(self, draws: Draws) -> dict[str, str]:

@@ -13,7 +13,7 @@ from nescio.conformal import binomial_interval
 from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings, Findings, Number, PredictorFindings
 from nescio.evaluation.audit.guard_section import BROKEN
-from nescio.evaluation.regression.regression_findings import RegressionFindings
+from nescio.evaluation.regression.regression_findings import DETECTOR, RegressionFindings
 from nescio.metrics import Interval
 
 CLASSES = ("classification",)
@@ -333,7 +333,8 @@ def auroc(found: Findings | RegressionFindings) -> Mapping[str, Measured]:
     one: Any = next(iter(found.predictors.values()))
     best: dict[str, Number] = {}
     for name, part in one.ood.items():
-        areas = [m.auroc for m in part.measures.values() if m.auroc is not None]
+        own = [m.auroc for key, m in part.measures.items() if key != DETECTOR]
+        areas = [area for area in own if area is not None]
         told = [area for area in areas if area != CONSTANT]
         best[name] = max(told or areas, default=None)
     return {

@@ -109,7 +109,9 @@ def misses(
     attention=0.05,
     unit="points",
     rank=25,
-    meaning="How far the accuracy of a class or group is below that of the other samples.",
+    meaning="How far the share of right answers (in a regression: of values inside their "
+    "intervals) of a class or group is below that of all other samples; 0 where chance may "
+    "explain it.",
     advice="Collect more training samples of this group, or let the guard abstain there.",
 )
 def group_gap(found: AuditFindings) -> Measured | None:

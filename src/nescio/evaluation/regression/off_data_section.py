@@ -25,6 +25,7 @@ from nescio.data.ranges import Units, near, units_of
 from nescio.evaluation.audit.findings import Separation
 from nescio.evaluation.audit.ood_section import has_range
 from nescio.evaluation.regression.regression_findings import (
+    DETECTOR,
     ErrorAttack,
     Spread,
     SpreadAlongRay,
@@ -35,7 +36,6 @@ from nescio.evaluation.regression.regression_quality import CENTRAL, Scale, pred
 from nescio.models import Predictor
 
 ADVERSARIAL = "attacked test samples"
-DETECTOR = "detector"
 NOTHING = Spread(deviation=None, distance=None)
 Scores = dict[str, NDArray[Any]]
 Extra = Callable[[Any], NDArray[Any]] | None  # inputs to the scores of a detector

@@ -17,6 +17,8 @@ from nescio.evaluation.audit.findings import (
 )
 from nescio.metrics import Interval
 
+DETECTOR = "detector"  # of the guard, beside the measures of the network
+
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageCurve:

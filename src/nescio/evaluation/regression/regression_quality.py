@@ -122,6 +122,12 @@ def by_target(prediction: Regression, y: Tensor) -> dict[str, TargetQuality]:
 def constant(targets: Tensor, count: int) -> Gaussian:
     """The same normal density for every sample: what is known without any input."""
     mean, variance = targets.mean(0), targets.var(0, correction=0)
+    if not (variance > 0).all():
+        raise NescioError(
+            f"the targets of the {len(targets)} samples that fit the comparison without a network "
+            "are all the same; an audit needs targets that differ: give more samples (train=, "
+            "validation=)"
+        )
     return Gaussian(mean.expand(1, count, -1), variance.expand(1, count, -1))
 
 

@@ -17,11 +17,18 @@ TITLES = {
     "surprising": "values that surprise most, in predicted deviations",
     "ood": "OOD inputs that are answered with confidence",
     "abstained": "right answers on which the guard abstains",
+    "intervals": "intervals that hold their value, and are withheld by the guard",
 }
 ONE = dict(
     zip(
         TITLES.values(),
-        ("confident error", "surprising value", "confident OOD input", "right but withheld"),
+        (
+            "confident error",
+            "surprising value",
+            "confident OOD input",
+            "right but withheld",
+            "held but withheld",
+        ),
         strict=True,
     )
 )
@@ -34,7 +41,7 @@ def cases_words(value: Cases, found: AuditFindings) -> Section:
     kinds = {
         TITLES["surprising" if numbers else "errors"]: value.errors,
         TITLES["ood"]: value.ood,
-        TITLES["abstained"]: value.abstained,
+        TITLES["intervals" if numbers else "abstained"]: value.abstained,
     }
     shown = {title: cases for title, cases in kinds.items() if cases}
     names = found.class_names
@@ -60,7 +67,8 @@ def _remarks(value: Cases, *, numbers: bool) -> list[tuple[str, str]]:
         remarks.append(("rows of the errors, the most confident first", said))
     if value.abstained_count:
         said = copied(value.abstained_rows, value.abstained_count)
-        remarks.append(("rows of right answers that are withheld", said))
+        what = "intervals that hold their value and" if numbers else "right answers that"
+        remarks.append((f"rows of {what} are withheld", said))
     if value.space is not None:
         near = f"training samples at the smallest distance in {value.space}"
         remarks.append(("neighbors", near))
@@ -84,6 +92,7 @@ def _table(
     head = ["label", "answer", "confidence", "guard", "nearest training rows (label)", "input"]
     if cases[0].confidence is None:
         head[:3] = ["true value", "mean", "deviation"]
+        head[4] = "nearest training rows (value)"
     empty = [] if words else ["input"]
     empty += ["label"] if all(one.label is None for one in cases) else []
     kept = [i for i, name in enumerate(head) if name not in empty]
@@ -93,7 +102,9 @@ def _table(
         corner="sample",
         head=[head[i] for i in kept],
         rows=[(label, [cells[i] for i in kept]) for label, cells in rows],
-        samples=f"the worst of {samples:,} test samples" if test else "the worst of each set",
+        samples=f"{samples:,} test samples, of which these are the worst"
+        if test
+        else "the OOD sets, the worst of each",
     )
 
 

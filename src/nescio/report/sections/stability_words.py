@@ -14,6 +14,7 @@ from nescio.evaluation.stability import LipschitzFindings
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
 from nescio.report.render import Cell, Grid, cell_of, known, percent
+from nescio.report.sections.cases_words import named
 from nescio.report.sections.section_words import words_of
 
 LEVELS = (1, 2, 4, 8, 16)  # of 255, for images
@@ -34,8 +35,8 @@ CORRUPTED = {  # rows of a table of corruptions: whose number, and its words
     ("guard", "risk"): "errors among its answers",
 }
 DEFORMED = (
-    "The share of labels that another view of the image changes, in per cent, with exact 95 % "
-    "intervals; the network is the same, and nothing is attacked."
+    "Under {kinds}: the share of labels that another view of the image changes, in per cent, "
+    "with exact 95 % intervals; the network is the same, and nothing is attacked."
 )
 
 
@@ -54,18 +55,23 @@ def stability_sentences(found: Stability) -> list[str]:
 
 
 @words_of("stability")
-def stability_words(found: Stability, audit: AuditFindings) -> Section:  # noqa: ARG001
+def stability_words(found: Stability, audit: AuditFindings) -> Section:
     """The section of the audit."""
     remarks = []
     if found.changes is not None:
         remarks.append(("smallest change", _changes(found.changes, images=found.images)))
-    remarks += [(f"test sample {one.sample}", _example(one)) for one in _best(found.examples)]
+    remarks += [
+        (f"test sample {one.sample}", _example(one, audit.class_names))
+        for one in _best(found.examples)
+    ]
     if found.lipschitz is not None:
         remarks.append(("Lipschitz constant", " ".join(_constants(found.lipschitz))))
     if found.patch is not None:
         remarks.append(("patch", found.patch.words()))
     remarks += [(f"{part}, not computed", why) for part, why in found.skipped.items()]
-    note = " ".join([NOTE] * (found.changes is not None) + [DEFORMED] * bool(found.deformations))
+    kinds = " and ".join(found.deformations)
+    deformed = DEFORMED.format(kinds=kinds) if kinds else ""
+    note = " ".join([NOTE] * (found.changes is not None) + [deformed] * bool(deformed))
     return Section(note=note, tables=stability_tables(found), remarks=remarks)
 
 
@@ -118,11 +124,11 @@ def _best(examples: Sequence[AdversarialExample]) -> list[AdversarialExample]:
     return sorted(examples, key=lambda one: -one.wrong_confidence)[:SHOWN]
 
 
-def _example(one: AdversarialExample) -> str:
+def _example(one: AdversarialExample, names: Sequence[str] | None = None) -> str:
     return (
-        f"answered with its label {one.label}, confidence "
+        f"answered with its label {named(one.label, names)}, confidence "
         f"{percent(one.confidence)}; changed by {change_size(one.size)} of the range it is "
-        f"answered with {one.wrong}, confidence {percent(one.wrong_confidence)}."
+        f"answered with {named(one.wrong, names)}, confidence {percent(one.wrong_confidence)}."
     )
 
 
@@ -183,7 +189,8 @@ def _corrupted_table(kind: str, curves: ShiftCurves) -> Grid:
         if any(row is not None for row in found):
             rows.append((label, [cell_of(row, digits=1, scale=100) for row in found]))
     return Grid(
-        corner=f"in per cent; {curves.description}",
+        corner="in per cent",
+        note=f"{curves.description[:1].upper()}{curves.description[1:]}.",
         head=[one.name for one in curves.sets],
         rows=rows,
         title=f"under {kind}",

@@ -1,6 +1,6 @@
 """What another threshold would do, as a table of some of the steps."""
 
-from nescio.evaluation import AuditFindings
+from nescio.evaluation import AuditFindings, RegressionFindings
 from nescio.guards import Thresholds, ThresholdStep
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
@@ -8,22 +8,32 @@ from nescio.report.render import Cell, Grid
 from nescio.report.sections.section_words import words_of
 
 SHOWN = range(0, 41, 5)  # of the steps, beside the guard's
+WORDS = {  # what a wrong and a right answer are, with a label and with an interval
+    False: ("that are wrong", "right labels"),
+    True: ("whose interval misses the value", "intervals that hold their value"),
+}
 NOTE = (
     "Shares in per cent. Answered: share of the test samples below a threshold of the {score}; "
-    "errors: share of the answers that are wrong, with exact 95 % intervals of each row alone; at "
+    "errors: share of the answers {wrong}, with exact 95 % intervals of each row alone; at "
     "most: a bound of the errors that holds for all thresholds at once with a confidence of "
-    "{confidence:.0f} %, so that a row may be chosen by it; withheld: share of the right labels "
+    "{confidence:.0f} %, so that a row may be chosen by it; withheld: share of the {right} "
     "that get no answer. {out}"
 )
 
 
 @words_of("thresholds")
-def threshold_words(value: Thresholds, found: AuditFindings) -> Section:  # noqa: ARG001
+def threshold_words(value: Thresholds, found: AuditFindings) -> Section:
     """A row for some of the thresholds; `guard` is the guard's."""
     out = f"{value.called_ood} of {value.samples:,} test samples are called OOD at every threshold."
-    confidence = 100 * value.confidence
+    wrong, right = WORDS[isinstance(found, RegressionFindings)]
     return Section(
-        note=NOTE.format(score=value.score, confidence=confidence, out=out if value.own else ""),
+        note=NOTE.format(
+            score=value.score,
+            confidence=100 * value.confidence,
+            wrong=wrong,
+            right=right,
+            out=out if value.own is not None else "",
+        ),
         tables=[threshold_table(value)],
     )
 
