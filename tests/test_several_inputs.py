@@ -280,7 +280,7 @@ def test_an_audit_reads_tokens_and_says_what_does_not_apply(transformer, tokens,
     assert "far field" in audit.findings.not_run
     assert "Not run" in str(audit)
     page = audit.save(tmp_path).read_text()
-    assert "Not run" in page
+    assert "not run" in page
     assert "tokens or several tensors" in page
     if audit.guard is not None:
         loaded = nescio.load(tmp_path / "guard.safetensors", net=transformer)

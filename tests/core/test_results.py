@@ -55,7 +55,7 @@ def test_one_table_in_all_media(results):
     assert "| knn | **0.910** (0.900–0.920) | 0.990 |" in some.markdown()
     assert r"knn & \textbf{0.910} {\scriptsize(0.900--0.920)} & 0.990 \\" in some.latex()
     assert r"knn & \textbf{0.910} & 0.990 \\" in some.latex(intervals=False)
-    ends = '<span class="ends">(0.900-0.920)</span>'
+    ends = '<span class="ends">(0.900 to 0.920)</span>'
     assert f"<td>*0.910 {ends}</td><td>0.990</td>" in some._repr_html_()
     assert "<p>One &amp; only.</p>" in some._repr_html_()
     assert "letters, knn" in str(results)  # both vary: metrics are the columns
