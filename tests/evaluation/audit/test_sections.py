@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, is_dataclass
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -213,3 +214,28 @@ def test_sections_are_read_back_and_what_cannot_be_read_is_said():
 def test_a_section_that_was_judged_must_be_read(stored):
     with pytest.raises(NescioError, match="cannot be judged without"):
         read_sections(stored, "here", set(stored))
+
+
+def test_kept_parts_know_the_groups(monkeypatch, net, tmp_path):
+    rng = torch.Generator().manual_seed(1)
+    x = torch.randn(1200, 3, generator=rng)
+    pair = x, (x[:, 0] > 0).long()
+
+    def groups(material) -> Counted:
+        return Counted(material.groups["site"].count("b"))
+
+    made(monkeypatch, groups=groups)
+    sites = np.array(["a"] * 1200)  # numpy prints the ends of a long array alone
+    first = nescio.audit(net, pair, groups={"site": sites}, run=tmp_path, **QUICK)
+    assert first.findings.sections == {"groups": Counted(0)}
+    sites[600] = "b"
+    again = nescio.audit(net, pair, groups={"site": sites}, run=tmp_path, **QUICK)
+    assert again.findings.sections == {"groups": Counted(1)}
+
+
+def test_data_are_hashed_only_where_parts_are_kept(monkeypatch, net, data):
+    def unreachable(*_):
+        raise AssertionError("hashed")
+
+    monkeypatch.setattr(audit_classes, "audited", unreachable)
+    assert nescio.audit(net, data, **QUICK).findings.samples == 60

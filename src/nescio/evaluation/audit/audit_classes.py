@@ -80,6 +80,7 @@ def audit_classes(
     columns = encoding_of(next(iter(predictors.values())))
     read = partial(read_data, tokens=any(map(takes_tokens, predictors.values())), columns=columns)
     x, y = read(data, "test data")
+    parts = named_parts(names, x, columns)
     trained = None
     if others["train"] is not None:
         trained = read(others["train"], "training data", labels="optional", keep_bytes=True)
@@ -100,8 +101,9 @@ def audit_classes(
     given = ood_sets(ood or {}, x, [*noisy, *far], partial(read, labels="unread"), drawn)
     name, first = next(iter(predictors.items()))
     bound = plan.bound_to(
-        audited(predictors, held, trained, given),
-        (alphas, rays, attack, repeats, seed, names),
+        partial(audited, predictors, held, trained, given),
+        (alphas, rays, attack, repeats, seed),
+        vars(parts),
     )
     how = {**_whole(bare[name], first, reading["output"]), "seed": seed, "progress": show}
     how |= {"repeats": repeats, "skip": not plan.wants("guard")}
@@ -110,7 +112,7 @@ def audit_classes(
     own = noise_sets(draws.of("noise", x, seed), known, seed) if noise else {}
     inquiry = Inquiry(
         job=job, draws=draws, held=held, guard=guard, known=known, own=own, given=given,
-        attack=moved, plan=bound, names=named_parts(names, x, columns), trained=trained,
+        attack=moved, plan=bound, names=parts, trained=trained,
         net=bare[name], reading=reading, still=still, seed=seed, show=show,
     )  # fmt: skip
     return inquiry.findings(), guard.guard

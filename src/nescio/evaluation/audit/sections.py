@@ -220,11 +220,14 @@ class AuditPlan:
             raise NescioError(f"skip and also both name {', '.join(both)}; keep one of them")
         return cls(budget=budget, skip=left, also=more, folder=folder)
 
-    def bound_to(self, *what: Any) -> "AuditPlan":
-        """The same for one audit: what it depends on tells its kept parts from others."""
+    def bound_to(self, what: Callable[[], Any], *how: Any) -> "AuditPlan":
+        """The same for one audit: what it depends on tells its kept parts from others.
+
+        what: it hashes all data, so it is asked only where parts are kept.
+        """
         if self.folder is None:
             return self
-        return replace(self, store=KeptParts.of(self.folder, VERSION, self.budget, *what))
+        return replace(self, store=KeptParts.of(self.folder, VERSION, self.budget, what(), *how))
 
     def wants(self, name: str) -> bool:
         """Whether a part is made; that it was left out is said."""

@@ -130,7 +130,7 @@ def audit_regression(
     guarded = guarded_regression(name, first, held, trained, **options)
     base = held.fitting[0] if trained is None else known
     extra, no_detector = _detector(guarded.guard, first, base, seed)
-    noisy, how = ranged and plan.wants("noise"), (alphas, rays, attack, repeats, seed, names)
+    noisy, how = ranged and plan.wants("noise"), (alphas, rays, attack, repeats, seed)
     asked = Questions(
         held=held,
         scale=scale,
@@ -141,7 +141,7 @@ def audit_regression(
         rays=ray_sets(x, draws.rays * ranged, seed),
         extra=extra,
         seed=seed,
-        plan=plan.bound_to(audited(predictors, held, trained, given), how),
+        plan=plan.bound_to(partial(audited, predictors, held, trained, given), how, vars(parts)),
     )
     found = _findings(asked, job, draws, known, trained, no_detector, show)
     decided = decided_on(guarded.guard, asked.sets, draws)
