@@ -12,7 +12,7 @@ from typing import Any
 from nescio.conformal import binomial_interval
 from nescio.evaluation.audit.audit_limits import Measured, limit
 from nescio.evaluation.audit.findings import AuditFindings, Findings, Number, PredictorFindings
-from nescio.evaluation.audit.guard_section import BROKEN
+from nescio.evaluation.audit.guard_section import risk_broken
 from nescio.evaluation.regression.regression_findings import DETECTOR, RegressionFindings
 from nescio.metrics import Interval
 
@@ -290,10 +290,8 @@ def broken_guarantees(found: Findings | RegressionFindings) -> Measured | None:
         return None
     assert found.guard is not None
     assert found.guard.test is not None
-    from scipy.stats import binom
-
     answered = round(guard.test.answered.value * guard.test.samples)
-    missed = binom(answered, guard.risk).sf(found.guard.test.misses - 1) < BROKEN
+    missed = risk_broken(answered, found.guard.test.misses, guard.risk)
     return Measured(value=int(missed), samples=guard.test.samples)
 
 

@@ -191,12 +191,19 @@ def broken_by(found: Any, *, samples: int, ood: int, answered: int, errors: int)
 
     samples: all of them; `ood` are called OOD, `errors` of the `answered` are wrong.
     """
-    from scipy.stats import betabinom, binom
+    from scipy.stats import betabinom
 
     calibrated = len(found.rules[0].scores)
     over = allowed(calibrated, found.false_alarm)
     alarms = betabinom(samples, over, calibrated + 1 - over)  # false alarms over all draws
     return Broken(
         false_alarm=bool(alarms.sf(ood - 1) < BROKEN),
-        risk=bool(binom(answered, found.risk).sf(errors - 1) < BROKEN),
+        risk=risk_broken(answered, errors, found.risk),
     )
+
+
+def risk_broken(answered: int, errors: int, risk: float) -> bool:
+    """Whether answers have more errors than chance allows at a guaranteed error rate."""
+    from scipy.stats import binom
+
+    return bool(binom(answered, risk).sf(errors - 1) < BROKEN)
