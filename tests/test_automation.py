@@ -22,7 +22,9 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 EXAMPLES = [
     yaml.safe_load(text)
-    for text in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+    for text in re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "guide" / "ci.md").read_text(), re.DOTALL
+    )
 ]
 MODULE = """
 from torch import nn

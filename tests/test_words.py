@@ -18,8 +18,13 @@ from nescio.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
+WRITTEN = {path.parent for path in (ROOT / "docs").glob("*/results.json")}  # by `nescio reproduce`
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(SOURCE / "nescio").rglob("*.html")]
+    [
+        *ROOT.glob("*.md"),
+        *(path for path in (ROOT / "docs").rglob("*.md") if path.parent not in WRITTEN),
+        *(SOURCE / "nescio").rglob("*.html"),
+    ]
 )
 CEILING = {"help": 0, "nescio": 65, "nescio_papers": 47}
 

@@ -93,7 +93,7 @@ def test_text_and_odd_cells_are_named_with_their_line(
 ) -> None:
     write_words(home / "words.csv", 1)
     text = words_guard("words.csv", "--class-names", "west,east")
-    assert "encode it (docs/tables-and-shift.md) or leave it out: words.csv:without=patient" in (
+    assert "encode it (docs/guide/tables.md) or leave it out: words.csv:without=patient" in (
         text.output
     )
     made = words_guard("words.csv:columns=a,b", "--class-names", "west,east", "--out",

@@ -250,7 +250,7 @@ def test_label_maps_are_trained_and_predicted(folder: Path, nescio: Callable[...
         assert table["mutual_information"].max() > 0
     refused = {
         "write them to an .npz file": ["predict", "run", "--data", "maps.npz", "--out", "p.csv"],
-        "docs/label-maps.md": ["audit", "run", "--data", "maps.npz", "--out", "a"],
+        "docs/methods/segmentation.md": ["audit", "run", "--data", "maps.npz", "--out", "a"],
         "ignore_index=1 is a class": [*words, "--ignore-index", "1"],
         "labels in an .npz file": [*words, "--data", "half_moons"],
     }

@@ -237,7 +237,7 @@ def test_what_was_fitted_on_one_network_is_not_used_for_three(name, toy):
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_every_detector_of_outputs_has_a_paragraph_in_the_docs(name):
-    page = Path(nescio.__file__).parents[2] / "docs" / "detectors-list.md"
+    page = Path(nescio.__file__).parents[2] / "docs" / "methods" / "detectors-list.md"
     section = page.read_text().split(f"### `{name}(")[1].split("###")[0]
     assert "*Breaks*" in section
     assert "*Costs*" in section

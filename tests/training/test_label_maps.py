@@ -283,7 +283,7 @@ def test_maps_are_refused_where_one_label_per_sample_is_read(maps):
     x, y = (part.float() if part.is_floating_point() else part % 3 for part in maps)
     net = nn.Conv2d(2, CLASSES, 1)
     for call in (nescio.audit, nescio.observe):
-        with pytest.raises(NescioError, match=r"docs/label-maps\.md"):
+        with pytest.raises(NescioError, match=r"docs/methods/segmentation\.md"):
             call(net, (x, y))
     with pytest.raises(NescioError, match="not exchangeable"):
         nescio.conformal.adaptive(plain(net)(x), y)

@@ -170,7 +170,7 @@ def refuse_maps(labels: Tensor) -> None:
             f"labels have shape {tuple(labels.shape)}, a map for each sample; audits, "
             "comparisons and detectors read one label per sample. For label maps there are "
             "nescio.train, nescio.guard, nescio.calibration, nescio.metrics and nescio.measures, "
-            "each with ignore_index=; docs/label-maps.md shows them"
+            "each with ignore_index=; docs/methods/segmentation.md shows them"
         )
 
 

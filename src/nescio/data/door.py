@@ -274,6 +274,6 @@ def _labels(value: Any, samples: int, *, targets: bool) -> Tensor:
         raise NescioError(
             f"labels must be ({samples},), one per sample, got {tuple(labels.shape)}; use "
             ".argmax(1) of one-hot rows; labels of every step, (N, T), go with ignore_index= where "
-            "that is an option (docs/label-maps.md); labels=False leaves them out"
+            "that is an option (docs/methods/segmentation.md); labels=False leaves them out"
         )
     return labels if labels.is_floating_point() else labels.long()

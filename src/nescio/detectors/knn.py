@@ -36,7 +36,7 @@ def knn(
     that of the neighbor k - 1: judge by inputs that are not in the bank.
 
     k: 50 is the published choice for CIFAR-10. On four of the five networks of
-    docs/default-detector.md k = 1 was better, which the default detector of a guard uses.
+    docs/methods/default-detector.md k = 1 was better, which the default detector of a guard uses.
     layer: none is that before the last linear layer.
     normalize: divide features by their length first, as published.
     share: keep this share of the training features, drawn by `seed`.

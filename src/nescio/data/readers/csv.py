@@ -350,7 +350,7 @@ def _column(
         left = ",".join([*layout.without, name])
         raise NescioError(
             f"column {name!r} of {layout.path} holds {cells[bad]!r} in {where}, expected a number; "
-            f"encode it (docs/tables-and-shift.md) or leave it out: {layout.path}:without={left}"
+            f"encode it (docs/guide/tables.md) or leave it out: {layout.path}:without={left}"
         ) from None
 
 

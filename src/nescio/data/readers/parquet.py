@@ -63,9 +63,9 @@ def parquet_stream(
     if text and encode is None:
         said = f"column {text[0]!r} of {path} holds {kinds[text[0]]}, expected numbers; encode it "
         if columns is not None:
-            raise NescioError(f"{said}(docs/tables-and-shift.md)")
+            raise NescioError(f"{said}(docs/guide/tables.md)")
         raise NescioError(
-            f"{said}(docs/tables-and-shift.md) or leave it out: "
+            f"{said}(docs/guide/tables.md) or leave it out: "
             f"{path}:without={','.join([*listed(without), *text])}"
         )
     if not total:

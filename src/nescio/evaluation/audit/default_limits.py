@@ -374,7 +374,7 @@ def confidence(found: Findings) -> Mapping[str, Measured]:
     meaning="The share of random directions in which the confidence goes to 100 %, where nothing "
     "is known; computed exactly, and common to ReLU networks.",
     advice="Use the guard, which can abstain there, or a network whose confidence falls: see "
-    "docs/geometry.md.",
+    "docs/methods/geometry.md.",
 )
 def certain_far_away(found: Findings) -> Measured | None:
     """The share of random directions in which all probability goes to one class."""
