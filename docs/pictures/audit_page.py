@@ -1,5 +1,4 @@
-"""The top of an audit page: the verdict, and each finding with its interval on a scale with limits."""
-
+"""The top of an audit page: the verdict, and each finding with its interval and its limits."""
 
 import shutil
 import subprocess

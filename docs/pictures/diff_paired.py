@@ -1,4 +1,4 @@
-"""The intervals of two audits overlap, and yet the difference, sample by sample, is far from zero."""
+"""The intervals of two audits overlap, and yet the paired difference is far from zero."""
 
 import torch
 from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""The whole interval decides: it passes below the limit, fails beyond it, and between needs a look."""
+"""The whole interval decides: it passes, it fails, or it needs a look."""
 
 from matplotlib.figure import Figure
 
@@ -19,7 +19,7 @@ def draw() -> Figure:
     axes = figure.subplots()
     limit = limits["overconfidence"]
     edges = [-0.1, limit.attention, limit.fail, 0.29]
-    for (kind, color), low, high in zip(COLORS.items(), edges, edges[1:], strict=False):
+    for color, low, high in zip(COLORS.values(), edges, edges[1:], strict=False):
         axes.axvspan(100 * low, 100 * high, color=color, alpha=0.13, lw=0)
     for row, (trained, tested) in enumerate([(1000, 500), (1000, 60), (40, 500), (20, 500)]):
         model = nescio.train(
@@ -29,7 +29,9 @@ def draw() -> Figure:
             batch_size=20,
             progress=False,
         )
-        audit = nescio.audit(model, (test_x[:tested], test_y[:tested]), skip=LEFT_OUT, progress=False)
+        audit = nescio.audit(
+            model, (test_x[:tested], test_y[:tested]), skip=LEFT_OUT, progress=False
+        )
         (one,) = (one for one in audit.verdict.findings if one.label == "overconfidence")
         ends = [100 * one.low, 100 * one.high]
         axes.plot(ends, [row, row], color=COLORS[one.status], lw=4, solid_capstyle="butt")
