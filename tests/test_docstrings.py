@@ -33,7 +33,7 @@ NAMESPACES, public = SURFACE["NAMESPACES"], SURFACE["public"]
 FEW = 3  # fields of a class that may be left to their names
 ITEM = re.compile(r"(\*{0,2}[a-z_]\w*(?:, \*{0,2}[a-z_]\w*)*): \S", re.IGNORECASE)
 UNDONE = """
-nescio nescio.attacks nescio.core.heads nescio.core.measures nescio.data nescio.data.augmentation
+nescio.attacks nescio.core.heads nescio.core.measures nescio.data nescio.data.augmentation
 nescio.data.corruptions nescio.data.ood nescio.detectors nescio.detectors.failure nescio.guards
 nescio.losses nescio.models nescio.nets nescio.training nescio.training.recipes
 

@@ -38,7 +38,8 @@ def recorded(
     logits: `(N, C)`, of several networks `(M, N, C)`; of two classes also one logit each, `(N,)`.
     probabilities: the same in their place; below 2 ** -52 they are read as that.
     features: `(N, F)` or `(M, N, F)`, what enters the last layer, for the detector of OOD inputs;
-    without them the logits are read. labels: `(N,)`, whole numbers from 0 on.
+      without them the logits are read.
+    labels: `(N,)`, whole numbers from 0 on; None: unknown.
     """
     if (logits is None) == (probabilities is None):
         raise NescioError("give logits or probabilities, one of them")

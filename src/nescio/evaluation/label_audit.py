@@ -39,7 +39,9 @@ class LabelAudit:
         return self.audits[label]
 
     def save(self, folder: str | Path) -> Path:
-        """Write `labels.json`, and for each label a folder with its audit, page and guard."""
+        """Write `labels.json` into `folder`, and a folder for each label with its audit, page and
+        guard.
+        """
         place = make_folder(Path(folder))
         for name, one in self.audits.items():
             one.save(place / name)
@@ -70,9 +72,13 @@ def audit_labels(
     `nescio.audit`. The guards in them speak for one label each; `nescio.guard_labels` makes those
     whose guarantees hold for all labels at once.
 
-    net: a network, or a model with the head `multilabel`. data, validation: inputs and labels
-    `(N, K)` of 0 and 1. train: training inputs, with such labels or without. names: of the labels.
-    options: others of `nescio.audit`.
+    net: a network, or a model with the head `multilabel`.
+    data: test inputs and labels `(N, K)` of 0 and 1.
+    train: training inputs, with such labels or without.
+    validation: validation inputs and labels `(N, K)`, as for `nescio.audit`.
+    names: names of the labels; None: their numbers.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    options: other options of `nescio.audit`.
     """
     x, y = door.read(data, name="test data")
     model = plain(net, head="multilabel", output=output) if isinstance(net, nn.Module) else net

@@ -68,7 +68,11 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "GuardedClassifier":
-        """Fit the classifier on one part of the data, and the guard on the other."""
+        """Fit the classifier on one part of the data, and the guard on the other.
+
+        X, y: inputs and labels, as the classifier takes them; with `prefit` all are calibration
+          data.
+        """
         shares = {"risk": self.risk, "confidence": self.confidence}
         check_shares(**shares, false_alarm=self.false_alarm, calibration_size=self.calibration_size)
         if y is None:
@@ -86,13 +90,13 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every input, whether the guard would answer or not."""
+        """The most probable class of every input in `X`, whether the guard would answer or not."""
         check_is_fitted(self)
         found: NDArray[Any] = self.classes_[self._logits(X).argmax(1)]
         return found
 
     def predict_proba(self, X: Any) -> Doubles:
-        """Probabilities `(N, C)`, calibrated by a temperature if there is a guard."""
+        """Probabilities `(N, C)` of inputs `X`, calibrated by a temperature if there is a guard."""
         check_is_fitted(self)
         logits = torch.from_numpy(self._logits(X))
         if self.guard_ is None:
@@ -101,7 +105,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def decide(self, X: Any) -> Decisions:
-        """A decision for every input: answer, unsure or OOD; labels are indices of `classes_`."""
+        """A decision for every input of `X`: answer, unsure or OOD; labels index `classes_`."""
         check_is_fitted(self)
         if self.guard_ is not None:
             return self.guard_.decide(self._read(X))
@@ -109,7 +113,11 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return no_answers(probabilities, names=self._names, false_alarm=self.false_alarm)
 
     def predict_or_abstain(self, X: Any, abstain: Any = None) -> NDArray[Any]:
-        """The class where the guard answers, elsewhere `abstain`."""
+        """The class where the guard answers, elsewhere `abstain`.
+
+        X: inputs, as the classifier takes them.
+        abstain: the value in place of a class where the guard abstains.
+        """
         found = self.decide(X)
         labels: NDArray[Any] = self.classes_[found.label.numpy()]
         return np.where(found.answered.numpy(), labels, abstain)

@@ -138,15 +138,23 @@ class History:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """M trained networks; calling it on inputs gives a prediction with M members."""
+    """M trained networks; calling it on inputs gives a prediction with M members.
+
+    net: one of the networks, whose weights are not read.
+    tensors: parameters and buffers of all members by name, each `(M, ...)`.
+    head: how outputs are read.
+    history: losses by epoch; None: not trained by nescio.
+    notes: how it was trained; JSON.
+    seen: hashes of the training inputs, `(n,)` of int64, ascending; None: unknown.
+    """
 
     net: nn.Module
-    tensors: Mapping[str, Tensor]  # (M, ...) by name, parameters and buffers
+    tensors: Mapping[str, Tensor]
     head: Head
     _: KW_ONLY
     history: History | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
-    seen: Tensor | None = None  # (n,) int64: hashes of the training inputs, ascending
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    seen: Tensor | None = None
     inner = None  # it wraps nothing
 
     def __repr__(self) -> str:
@@ -174,6 +182,7 @@ class Model:
 
     @cached_property
     def architecture(self) -> Stack:
+        """The network as a function of stacked weights."""
         return Stack(self.net)
 
     @property
@@ -194,10 +203,11 @@ class Model:
 
     @torch.no_grad()
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
-        """Raw outputs `(M, N, *axes, O)`, `batch_size` samples at a time, where `x` lives.
+        """Raw outputs `(M, N, *axes, O)`, on the device of `x`.
 
-        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
-        `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images `(N,
+          C, H, W)` are converted a batch at a time; 255 is 1.
+        batch_size: number of samples that the networks read at a time.
         """
         x = door.as_network_inputs(
             x, dtype=self.dtype, tokens=reads_tokens(self.net), columns=columns_of(self.net)
@@ -217,16 +227,24 @@ class Model:
         return self.architecture(self.tensors, wide)
 
     def answer(self, x: Inputs) -> Prediction:
-        """The prediction in one go, with gradients with respect to the inputs."""
+        """The prediction for `x` in one go, with gradients with respect to the inputs."""
         return self.head(self._forward(x))
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
+        """The prediction of the members for inputs, on their device.
+
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images `(N,
+          C, H, W)` are converted a batch at a time; 255 is 1.
+        batch_size: number of samples that the networks read at a time.
+        """
         outputs = self.outputs(x, batch_size=batch_size)
         check_logits(outputs, self.head)
         return self.head(outputs)
 
     def member(self, index: int) -> nn.Module:
-        """One network as an ordinary module in evaluation mode, with its input scaling."""
+        """The network with number `index` as an ordinary module in evaluation mode, with its input
+        scaling.
+        """
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
         net = copied(self.net)
@@ -250,7 +268,7 @@ class Model:
         ]
 
     def choose(self, members: Sequence[int]) -> "Model":
-        """A model of some of the members, by index."""
+        """A model of some of the `members`, by index."""
         chosen, every = list(members), range(-self.members, self.members)
         if not chosen or any(index not in every for index in chosen):
             raise NescioError(
@@ -262,7 +280,7 @@ class Model:
         return replace(self, tensors=tensors, head=head, history=history)
 
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
-        """The same model on another device or in another number type; counters stay integers."""
+        """The same model on the device, or in the number type, `where`; counters stay integers."""
         moved = {
             name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
             for name, t in self.tensors.items()
@@ -270,7 +288,7 @@ class Model:
         return replace(self, tensors=moved)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`.
+        """Write `model.safetensors` (complete by itself) and `manifest.json` into `folder`.
 
         The folder then holds this model alone: how an earlier one was calibrated is removed.
         """
@@ -279,7 +297,7 @@ class Model:
         return path
 
     def write(self, folder: str | Path) -> Path:
-        """Write the files of `save`, and leave the predictor in the folder as it is."""
+        """Write the files of `save` into `folder`, and leave the predictor there as it is."""
         path = Path(folder) / MODEL
         tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
         logs = {} if self.history is None else vars(self.history)

@@ -72,27 +72,47 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Monitor:
-    """Where a stream of scores stands; `update` gives a new value, of the same size.
+    """The state of a test for drift of a stream of scores; `update` gives the next one.
 
-    Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
-    then wait in `pending`: so results do not depend on how the stream is cut into batches.
+    It does not grow with the stream. Counts and capital are those at the last multiple of 64
+    scores,
+    and the bins of the scores since then wait in `pending`: so results do not depend on how the
+    stream
+    is cut into batches.
+
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    seed: seed of the random draws.
+    shard: which part of the calibration scores is counted, and of how many parts.
+    source: digest of all calibration scores.
+    edges: edges of the bins, fixed beforehand.
+    counts: number of scores in each bin, of calibration and stream together.
+    logs: logarithms of the capital of each bet.
+    pending: bins of the scores since the last multiple of 64.
+    trail: digest of all bins but the pending ones, by which ties are broken.
+    waited: number of scores before the first bet; None while all scores are alike.
+    count: number of scores of the stream.
+    log_martingale: logarithm of the capital now, 0 at the start.
+    alarm: index in the stream, from 0, at which the capital first sufficed; None: there was no
+      alarm.
+    peaks: the highest values of the capital's logarithm over the stream.
+    files: digests of the last files that `nescio monitor` read.
     """
 
     false_alarm: float
     seed: int
-    shard: tuple[int, int]  # which part of the calibration scores, of how many
-    source: str  # a digest of all calibration scores
-    edges: Floats  # of the bins, fixed beforehand
-    counts: NDArray[np.int64]  # of calibration and stream, by bin
-    logs: Floats  # of the capital of each bet
-    pending: NDArray[np.int64]  # bins
-    trail: int  # a digest of all bins but the pending ones: ties are broken by it
-    waited: int | None  # scores before the first bet; None while all scores are alike
-    count: int  # scores of the stream
-    log_martingale: float  # the capital now, 0 at the start
-    alarm: int | None  # the index in the stream, from 0, at which the capital first sufficed
+    shard: tuple[int, int]
+    source: str
+    edges: Floats
+    counts: NDArray[np.int64]
+    logs: Floats
+    pending: NDArray[np.int64]
+    trail: int
+    waited: int | None
+    count: int
+    log_martingale: float
+    alarm: int | None
     peaks: Peaks
-    files: tuple[str, ...] = ()  # digests of the last files that `nescio monitor` read
+    files: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
@@ -105,7 +125,11 @@ class Monitor:
         return monitor_html(self)
 
     def plot(self, *, changed: int | None = None) -> "Figure":
-        """The martingale over the stream; `changed` marks where the data are known to change."""
+        """The martingale over the stream.
+
+        changed: index in the stream at which the data are known to change, which is marked; None:
+          unknown.
+        """
         from nescio.report import plots
 
         figure: Figure = plots.martingale(self, changed=changed)
@@ -129,8 +153,8 @@ class Monitor:
     def update(self, scores: Any) -> "Monitor":
         """The monitor after more scores; larger is further out.
 
-        scores: one, an array, the decisions of a guard, or an iterable of these, such as those of
-        a loader's batches. They are read in single precision, as tables of decisions hold them.
+        scores: one, an array, the decisions of a guard, or an iterable of these, such as those of a
+          loader's batches. They are read in single precision, as tables of decisions hold them.
         """
         scores = getattr(scores, "score", scores)
         if _is_stream(scores):
@@ -143,7 +167,7 @@ class Monitor:
         return now
 
     def save(self, path: str | Path) -> Path:
-        """Write the monitor to one file; a crash leaves the old file or the new one."""
+        """Write the monitor to the file `path`; a crash leaves the old file or the new one."""
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -164,11 +188,7 @@ def monitor(
     shard: int = 0,
     shards: int = 1,
 ) -> Monitor:
-    """A monitor for a stream of scores like these, of data that nothing was fitted on.
-
-    Of a guard, the scores of the samples of its guarantees, for a stream of `guard(x).score`.
-    A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
-    shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
+    """A monitor that raises an alarm when the scores of a stream drift from the calibration scores.
 
     >>> rng = np.random.default_rng(0)
     >>> quiet = monitor(rng.normal(size=1000)).update(rng.normal(size=5000))
@@ -176,6 +196,16 @@ def monitor(
     True
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
+
+    calibration_scores: scores of data that nothing was fitted on; an array, or an iterable of
+      these. Of a guard, the scores of the samples of its guarantees, for a stream of
+      `guard(x).score`.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    bins: the largest number of bins of the scores. A quarter of the calibration scores, at most
+      four per bin, fixes the bins and is not counted.
+    seed: seed of the random draws: of the scores that fix the bins, and of ties.
+    shard, shards: for streams in parallel: each gets its own part of the scores, number `shard` of
+      `shards`, see `nescio.monitoring.merge`.
     """
     if isinstance(calibration_scores, Guard | RegressionGuard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
