@@ -33,8 +33,7 @@ NAMESPACES, public = SURFACE["NAMESPACES"], SURFACE["public"]
 FEW = 3  # fields of a class that may be left to their names
 ITEM = re.compile(r"(\*{0,2}[a-z_]\w*(?:, \*{0,2}[a-z_]\w*)*): \S", re.IGNORECASE)
 UNDONE = """
-nescio.attacks nescio.core.heads nescio.core.measures nescio.data nescio.data.augmentation
-nescio.data.corruptions nescio.data.ood
+nescio.attacks nescio.core.heads nescio.core.measures
 nescio.losses nescio.models nescio.nets nescio.training nescio.training.recipes
 
 nescio.applications.active_learning nescio.applications.exploration nescio.applications.influence

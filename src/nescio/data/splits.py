@@ -41,6 +41,10 @@ def folds(samples: int, count: int, *, seed: int = 0) -> Splits:
     >>> parts = folds(10, 5).repeated(2)  # two members for each fold
     >>> len(parts), parts.train[0].tolist() == parts.train[1].tolist()
     (10, True)
+
+    samples: number of samples in all.
+    count: number of folds.
+    seed: seed of the random draws.
     """
     if int(count) != count or not 2 <= count <= samples:
         raise NescioError(f"the number of folds must be in 2..{samples}, a whole one, got {count}")
@@ -49,14 +53,18 @@ def folds(samples: int, count: int, *, seed: int = 0) -> Splits:
 
 
 def leave_one_out(samples: int) -> Splits:
-    """As many splits as samples, each of which trains without one of them."""
+    """As many splits as `samples`, each of which trains without one of them."""
     if samples < 2:
         raise NescioError(f"leaving one out needs at least 2 samples, got {samples}")
     return splits_of(list(torch.arange(samples).split(1)), samples)
 
 
 def splits_of(parts: Sequence[Any], samples: int) -> Splits:
-    """Splits that train without one of `parts`, lists of indices in which each sample is once."""
+    """Splits that train without one of several parts.
+
+    parts: lists of indices in which each sample is once.
+    samples: number of samples in all.
+    """
     given = [as_tensor(part, "a part") for part in parts]
     for index, part in enumerate(given):
         check_indices(part, samples, f"part {index}")
