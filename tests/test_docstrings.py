@@ -33,8 +33,8 @@ NAMESPACES, public = SURFACE["NAMESPACES"], SURFACE["public"]
 FEW = 3  # fields of a class that may be left to their names
 ITEM = re.compile(r"(\*{0,2}[a-z_]\w*(?:, \*{0,2}[a-z_]\w*)*): \S", re.IGNORECASE)
 UNDONE = """
-nescio.attacks nescio.core.heads nescio.core.measures
-nescio.losses nescio.models nescio.nets nescio.training nescio.training.recipes
+nescio.core.heads nescio.core.measures
+nescio.training nescio.training.recipes
 
 nescio.applications.active_learning nescio.applications.exploration nescio.applications.influence
 nescio.calibration nescio.conformal nescio.evaluation nescio.evaluation.under_shift nescio.geometry
@@ -140,7 +140,7 @@ def parts_of(where: str, kind: type) -> Iterator[Documented]:
     yield class_alone(where, kind)
     for name, part in vars(kind).items():
         inner = f"{where}.{name}"
-        if name.startswith("_") and name != "__call__":
+        if (name.startswith("_") and name != "__call__") or name in inspect.get_annotations(kind):
             continue
         if isinstance(part, property | functools.cached_property):
             read = part.fget if isinstance(part, property) else part.func

@@ -55,14 +55,21 @@ class Member:
     """One fixed network of a predictor, and how its outputs are read.
 
     The logits are `slope * z + intercept` where the network gives z.
+
+    net: the network; in evaluation mode it is the member, apart from dropout masks.
+    head: how its outputs are read.
+    masks: seed and number of the dropout pass; None: there is no dropout.
+    slope: factor on the logits.
+    intercept: what is added to the logits, `(C,)`; None: nothing.
+    template: a network that is the same for members that differ in their weights only.
     """
 
-    net: nn.Module  # in evaluation mode it is the member, apart from dropout masks
+    net: nn.Module
     head: Head = CLASSES
-    masks: tuple[int, int] | None = None  # seed and number of the dropout pass
+    masks: tuple[int, int] | None = None
     slope: float = 1.0
-    intercept: tuple[float, ...] | None = None  # (C,)
-    template: nn.Module | None = None  # of networks that differ in their weights only
+    intercept: tuple[float, ...] | None = None
+    template: nn.Module | None = None
 
     @cached_property
     def is_bare(self) -> bool:
@@ -77,7 +84,7 @@ class Member:
 
 
 def networks(source: Any) -> list[Member]:
-    """The networks of a module or a predictor, one per member of its predictions."""
+    """The networks of `source`, a module or a predictor, one per member of its predictions."""
     if isinstance(source, nn.Module):
         return [Member(net=unwrapped(source))]
     answer = getattr(source, "networks", None)
@@ -90,7 +97,7 @@ def networks(source: Any) -> list[Member]:
 
 
 def encoding_of(source: Any) -> Columns | None:
-    """How the networks of a module or a predictor encode tables; None: they read numbers."""
+    """How the networks of `source`, a module or predictor, encode tables; None: as numbers."""
     source = innermost(source)
     net = source if isinstance(source, nn.Module) else getattr(source, "net", None)
     if net is None and callable(getattr(source, "networks", None)):
@@ -99,7 +106,7 @@ def encoding_of(source: Any) -> Columns | None:
 
 
 def takes_tokens(source: Any) -> bool:
-    """Whether whole numbers enter the networks of a module or a predictor as they are."""
+    """Whether whole numbers enter the networks of `source`, a module or predictor, as they are."""
     source = innermost(source)
     if isinstance(source, nn.Module):
         return reads_tokens(source)
@@ -108,7 +115,7 @@ def takes_tokens(source: Any) -> bool:
 
 
 def innermost(source: Any) -> Any:
-    """The module or predictor behind calibrations and samplers."""
+    """The module or predictor behind calibrations and samplers that wrap it in `source`."""
     while not isinstance(source, nn.Module) and getattr(source, "inner", None) is not None:
         source = source.inner
     return source
@@ -346,12 +353,15 @@ def _read(saved: Saved, *, net: Made = None, head: Head | str | None = None) -> 
 
 
 def saved_head(saved: Saved, head: Head | str | None = None) -> Head:
-    """The head of a file, which must be the one given where nescio has none of its name."""
+    """The head of a `saved` file.
+
+    head: the head, or its name, where nescio has none of the name in the file; None: nescio has it.
+    """
     return head_from_file(saved.manifest["head"], saved.under("head/"), head, saved.path)
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
-    """What `rebuilt` needs of a network: how nescio made it, its layers, scaling, encoding."""
+    """What `rebuilt` needs of `net`: how nescio made it, its layers, scaling, encoding."""
     scaling: Any = net
     inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
     columns = columns_of(net)
@@ -377,7 +387,10 @@ def _made(net: Any, encoding: Mapping[str, Any] | None) -> nn.Module:
 
 
 def rebuilt(manifest: Mapping[str, Any], net: Made = None) -> nn.Module:
-    """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
+    """The network of a `manifest`, with its input scaling.
+
+    net: the network, or a function that makes it; None: one of nescio's own, made from its options.
+    """
     net = None if net is None else _made(net, manifest.get("encoding"))
     inner = unwrapped(net) if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:
@@ -431,7 +444,7 @@ def refuse_sigmoid(outputs: Tensor) -> None:
 
 
 def check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse stacked weights that are not those of the network."""
+    """Refuse stacked `weights`, of the file `path`, that are not those of `net`."""
     expected = {**dict(net.named_parameters()), **dict(net.named_buffers())}
     wanted = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     found = {name: tuple(tensor.shape[1:]) for name, tensor in weights.items()}
