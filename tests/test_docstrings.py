@@ -33,8 +33,6 @@ NAMESPACES, public = SURFACE["NAMESPACES"], SURFACE["public"]
 FEW = 3  # fields of a class that may be left to their names
 ITEM = re.compile(r"(\*{0,2}[a-z_]\w*(?:, \*{0,2}[a-z_]\w*)*): \S", re.IGNORECASE)
 UNDONE = """
-nescio.core.heads nescio.core.measures
-nescio.training nescio.training.recipes
 
 nescio.applications.active_learning nescio.applications.exploration nescio.applications.influence
 nescio.calibration nescio.conformal nescio.evaluation nescio.evaluation.under_shift nescio.geometry

@@ -58,7 +58,6 @@ class Coverage:
     bound: float
     needed: int | None
     at_risks: tuple[tuple[float, float], ...] = ()
-    # the share of the samples that each of them would answer
 
     @property
     def holds(self) -> bool:
