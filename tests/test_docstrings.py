@@ -88,6 +88,8 @@ def problems(one: Documented) -> Iterator[str]:
     if not one.text:
         yield f"{one.where}: no docstring"
         return
+    if one.text.count("\n") and one.text.split("\n")[1]:
+        yield f"{one.where}: the first sentence needs one line, and a blank one after it"
     named, quoted = items(one.text), in_backticks(one.text)
     for name in named:
         if name not in (*one.options, *one.others, *one.fields):
@@ -134,11 +136,14 @@ def class_alone(where: str, kind: type) -> Documented:
 
 
 def parts_of(where: str, kind: type) -> Iterator[Documented]:
-    """A class, and the methods and properties that are written in it."""
+    """A class, and the methods and properties that it has from this project."""
     yield class_alone(where, kind)
-    for name, part in vars(kind).items():
+    own = [base for base in kind.__mro__ if base.__module__.startswith("nescio")]
+    every = {name: part for base in reversed(own) for name, part in vars(base).items()}
+    fields = {name for base in own for name in inspect.get_annotations(base)}
+    for name, part in every.items():
         inner = f"{where}.{name}"
-        if (name.startswith("_") and name != "__call__") or name in inspect.get_annotations(kind):
+        if (name.startswith("_") and name != "__call__") or name in fields:
             continue
         if isinstance(part, property | functools.cached_property):
             read = part.fget if isinstance(part, property) else part.func
@@ -198,6 +203,10 @@ def _example(first, *, size=1, **others):
         ("Of `first`.\n\nsize: of it.\nwidth: gone.", ["the item 'width' is no parameter"]),
         ("Of `first`.\n\n>>> 1\nwidth: 1\n\nsize: of it.", []),
         ("Of first.\n\nsize: of it.", ["'first' is neither an item nor in backticks"]),
+        (
+            "Of\n`first`.\n\nsize: of it.",
+            ["the first sentence needs one line, and a blank one after it"],
+        ),
         ("", ["no docstring"]),
     ],
 )

@@ -35,11 +35,15 @@ class Attacked:
     """The inputs an attack arrived at, and the value of its objective there.
 
     Where an input is `blind`, no step had a gradient to follow: its value is no evidence.
+
+    x: the inputs, `(N, ...)`.
+    value: value of the objective, `(N,)`.
+    blind: whether no step had a gradient to follow, `(N,)`.
     """
 
-    x: Tensor  # (N, ...)
-    value: Tensor  # (N,)
-    blind: Tensor  # (N,) bool
+    x: Tensor
+    value: Tensor
+    blind: Tensor
 
     def __len__(self) -> int:
         return len(self.x)

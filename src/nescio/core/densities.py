@@ -66,7 +66,7 @@ class Regression(Prediction, ABC):
         raise NescioError(f"no distribution function is known of a {type(self).__name__}")
 
     def member_quantile(self, level: float) -> Tensor:  # noqa: ARG002
-        """The quantile of each member, `(M, *batch, D)`."""
+        """Quantile of each member at `level`, `(M, *batch, D)`."""
         raise NescioError(f"no quantiles are known of a {type(self).__name__}")
 
     def cdf(self, target: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class Regression(Prediction, ABC):
         return self.member_cdf(self._checked(target)).mean(0)
 
     def quantile(self, level: float) -> Tensor:
-        """The quantile of the mixture, `(*batch, D)`, in float64 and to its precision."""
+        """Quantile of the mixture at `level`, `(*batch, D)`, in float64 and to its precision."""
         if not 0 < level < 1:
             raise NescioError(f"the level of a quantile lies between 0 and 1, got {level}")
         self._check_density()

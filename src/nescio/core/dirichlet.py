@@ -22,6 +22,8 @@ class Dirichlet(Classification):
     >>> p = Dirichlet.from_alpha(torch.tensor([[[6.0, 2.0]]]))
     >>> p.probs, p.precision
     (tensor([[0.7500, 0.2500]]), tensor([8.]))
+
+    log_alpha: logarithms of the concentrations of each member, `(M, *batch, C)`.
     """
 
     log_alpha: Tensor

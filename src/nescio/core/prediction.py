@@ -243,6 +243,8 @@ class Categorical(Classification):
     >>> p = Categorical(torch.tensor([[[2.0, 0.0]], [[0.0, 2.0]]]))   # two members disagree
     >>> p.probs
     tensor([[0.5000, 0.5000]])
+
+    logits: logits of each member, `(M, *batch, C)`.
     """
 
     logits: Tensor

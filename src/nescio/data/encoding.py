@@ -72,11 +72,16 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows as numbers, and where a column had no value or a level that was not learned."""
+    """Rows as numbers, and where a column had no value or a level that was not learned.
 
-    x: Tensor  # (N, F) float32
-    missing: Tensor  # (N, D) bool
-    unseen: Tensor  # (N, D) bool
+    x: the numbers, `(N, F)` of float32.
+    missing: whether a column had no value, `(N, D)`.
+    unseen: whether a column had a level that was not learned, `(N, D)`.
+    """
+
+    x: Tensor
+    missing: Tensor
+    unseen: Tensor
 
 
 @dataclass(frozen=True)

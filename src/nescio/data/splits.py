@@ -12,11 +12,16 @@ from nescio.core import NescioError, as_tensor, check_indices, generator
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Splits:
-    """For each split the rows to train on and the rows to test on; each row is tested once."""
+    """For each split the rows to train on and the rows to test on; each row is tested once.
+
+    train: indices of the samples that each split trains on.
+    test: indices of the samples that each split tests on.
+    each: how often a split occurs, one after the other: its members.
+    """
 
     train: tuple[Tensor, ...]
     test: tuple[Tensor, ...]
-    each: int = 1  # how often a split occurs, one after the other: its members
+    each: int = 1
 
     def __len__(self) -> int:
         return len(self.train)

@@ -18,9 +18,12 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing."""
+    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing.
 
-    columns: Mapping[str, Values]  # float64 (N,), or text (N,)
+    columns: values by name, each `(N,)` of float64 or of text.
+    """
+
+    columns: Mapping[str, Values]
 
     def __post_init__(self) -> None:
         for name, values in self.columns.items():

@@ -30,18 +30,20 @@ TEST = "test"
 
 @dataclass(frozen=True)
 class LabelAudit:
-    """The audits by label, and the quality of all labels as a table."""
+    """The audits by label, and the quality of all labels as a table.
+
+    audits: the audit of each label, by name.
+    results: one row per label and metric.
+    """
 
     audits: Mapping[str, Audit]
-    results: Results  # one row per label and metric
+    results: Results
 
     def __getitem__(self, label: str) -> Audit:
         return self.audits[label]
 
     def save(self, folder: str | Path) -> Path:
-        """Write `labels.json` into `folder`, and a folder for each label with its audit, page and
-        guard.
-        """
+        """Write `labels.json` into `folder`, and each label's audit, page and guard below it."""
         place = make_folder(Path(folder))
         for name, one in self.audits.items():
             one.save(place / name)

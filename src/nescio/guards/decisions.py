@@ -75,7 +75,7 @@ class Decided:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Those of all parts, in their order."""
+        """The decisions of all `parts`, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
         if len(parts) == 1:
@@ -130,7 +130,7 @@ class Decided:
         return self._with({"rule": rule, "decision": decided(rule)})
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
+        """The same on `device`."""
         return self._with({n: tensor.to(device) for n, tensor in self._tensors().items()})
 
     def shares(self) -> dict[str, Any]:

@@ -34,10 +34,14 @@ from nescio.nets import Output
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelGuards:
-    """A guard for each label, by name; each is an ordinary guard that can be used by itself."""
+    """A guard for each label, by name; each is an ordinary guard that can be used by itself.
+
+    guards: the guard of each label, by name.
+    confidence: the probability with which the risks of all labels are bounded at once.
+    """
 
     guards: Mapping[str, Guard]
-    confidence: float  # with which the risks of all labels are bounded at once
+    confidence: float
 
     def __call__(self, x: Any) -> dict[str, Decisions]:
         """The decisions about each label, by name, for inputs `x` as a guard takes them."""

@@ -38,7 +38,11 @@ GUARD = "guard.safetensors"  # beside the page
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings, section by section; `guard` decides about new inputs."""
+    """The findings, section by section; `guard` decides about new inputs.
+
+    findings: what was found, by section.
+    guard: the guard of the first network; None: there is none.
+    """
 
     findings: Findings | RegressionFindings
     guard: Guard | RegressionGuard | None = field(default=None, repr=False, compare=False)

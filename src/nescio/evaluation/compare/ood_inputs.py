@@ -131,7 +131,10 @@ class AdversarialSamples:
 
 @dataclass(frozen=True)
 class Absent:
-    """A row that cannot be measured, and why: it keeps its place beside published numbers."""
+    """A row that cannot be measured, and why: it keeps its place beside published numbers.
+
+    why: the reason, which the table says.
+    """
 
     why: str
 
