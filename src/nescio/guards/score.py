@@ -91,7 +91,7 @@ def score(
     batch_bytes: of inputs, and of the decisions about them, that each thread (up to 8) holds at a
       time. Beside the network and what the detector keeps, memory does not grow with the number of
       inputs, nor with how many fit into a megabyte.
-    resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
+    resume: continue a run with the same guard and inputs that was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin again.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """

@@ -249,7 +249,7 @@ class Model:
         return self.head(outputs)
 
     def member(self, index: int) -> nn.Module:
-        """Member number `index` as an ordinary module in evaluation mode, with its input scaling."""
+        """Member number `index` as a module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
         net = copied(self.net)

@@ -120,7 +120,7 @@ def train(
     sample_weight: weights of the samples, 0 or more, `(samples,)` or `(members, samples)`; the loss
       of a batch is the weighted mean. They do not count in validation and in scaling.
     unlabeled: inputs without labels, for losses that read `batch.unlabeled` (members, U, ...); each
-      member sees them in an order of its own, with the same augmentations.
+      member sees them in its own order, with the same augmentations.
     unlabeled_size: how many unlabeled inputs a step has; None: as many as batch_size.
     average: the decay, such as 0.999, of a moving average of the weights, which is validated and
       returned in place of the last weights; a loss reads the averaged networks as
