@@ -16,7 +16,12 @@ def quality_of(
 ) -> dict[str, float]:
     """Accuracy, NLL (nats), Brier, ECE (15 bins) and mean maximum confidence of a classifier.
 
-    data: inputs and labels, as for `nescio.audit`. head, output: as for `nescio.observe`.
+    net: a network.
+    data: test inputs and labels: a pair `(x, y)`, a loader, or a mapping with labels.
+    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
+      `nescio.observe` finds it.
+    output: where the logits are in what the network returns: an index, a key or a function; None:
+      they are looked for, as by `nescio.observe`.
     """
     predictor = plain(with_head(net, data, head=head, output=output))
     tokens, columns = takes_tokens(predictor), encoding_of(predictor)

@@ -93,7 +93,7 @@ class FarField:
 
 
 def through_origin(x: Any) -> tuple[Tensor, Tensor]:
-    """The rays `t * x` through inputs `x`: origin and direction, for the functions that take both."""
+    """The rays `t * x` through the inputs `x`: their origins and directions."""
     points = as_points(x, "x")
     return torch.zeros_like(points), points
 
