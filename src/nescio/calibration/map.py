@@ -322,6 +322,7 @@ class Calibrated:
         return self.map.intercept
 
     def __call__(self, x: Any) -> Prediction:
+        """The calibrated prediction on the inputs `x`."""
         fitted: Any = self.map
         return fitted(self.inner(x))  # type: ignore[no-any-return]
 

@@ -23,12 +23,14 @@ class Checkup:
 
     calibration: inputs with labels, as for `nescio.guard`; read at the end alone. Training must not
       use them, not even to stop early or to choose weights: no guarantee would hold.
-    train, ood: as for `nescio.guard` and `nescio.audit`.
-    test: with them, the network is audited at the end of training.
-    folder: where the guard, with weights, and the audit are saved.
-    budget: of the audit.
+    train: training data, for the detector of the guard; None: there are none.
+    test: test inputs and labels; with them, the network is audited at the end of training.
+    ood: OOD inputs by name, for the audit.
+    folder: folder that the guard, with weights, and the audit are saved in; None: they are not
+      saved.
+    budget: budget of the audit.
     head, output: how the outputs of the network are read, as for `nescio.observe`.
-    options: of `nescio.guard`, for example `risk=0.05`.
+    options: options of `nescio.guard`, for example `risk=0.05`.
     """
 
     def __init__(
