@@ -44,7 +44,7 @@ def isotonic(prediction: Classification, labels: Tensor, *, keep_argmax: bool = 
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     keep_argmax: whether one map serves all classes, which keeps their order. False: one map per
       class; the most probable class may change.
     """
@@ -83,7 +83,7 @@ def histogram(
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     bins: number of bins.
     keep_argmax: whether one map serves all classes, with bins of equal width, which keeps their
       order. False: one map per class, with bins of equal counts (equal probabilities share one);

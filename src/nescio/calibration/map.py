@@ -174,7 +174,7 @@ def fit(
       or `(N, 1)`: the logit of class 1 of two.
     labels: true classes, `(N,)`; of a prediction of maps `(N, H, W)`, and every pixel is a sample.
     probs: whether `prediction` holds probabilities instead of logits.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     options: options of the calibration, such as `bins=20` of `histogram`.
     """
     given = as_classification(prediction, probs=probs)

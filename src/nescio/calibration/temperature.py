@@ -36,7 +36,7 @@ def temperature(prediction: Classification, labels: Tensor) -> State:
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
     return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
@@ -49,7 +49,7 @@ def fit_temperature(
 
     prediction: a prediction of classes.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     logits = logits_of(prediction).detach()

@@ -42,7 +42,7 @@ def platt(prediction: Classification, labels: Tensor) -> State:
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     start = torch.ones((), dtype=torch.float64)
     state = fit_weights(logits_of(prediction), labels, start, torch.zeros_like)
@@ -56,7 +56,7 @@ def fit_platt(
 
     prediction: a prediction of classes.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     state = fits["platt"](prediction, labels)
@@ -71,7 +71,7 @@ def vector(
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the slopes about their mean, and of the
       intercepts; small ones lead back to temperature scaling.
     """
@@ -91,7 +91,7 @@ def matrix(
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the numbers off the diagonal, and of the
       intercepts.
     """
@@ -112,7 +112,7 @@ def dirichlet(
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the numbers off the diagonal, and of the
       intercepts.
     """

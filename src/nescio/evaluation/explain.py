@@ -101,10 +101,8 @@ def explain(
     count: number of helpful and of harmful samples for each.
     on: `"loss"` (of the true label), or `"logit"`, `"confidence"` or `"margin"` of the predicted
       class.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     options: options of `nescio.applications.influence.fit`.
     """
     if on not in QUANTITIES:
@@ -189,10 +187,8 @@ def suspects(
 
     source: an `nn.Module`, or a model with one member.
     train: training inputs and labels, `(x, y)`.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     options: options of `nescio.applications.influence.self_influence`.
     """
     y = as_targets(train[1], len(train[0]), task="classification")

@@ -45,7 +45,7 @@ class LabelAudit:
     def save(self, folder: str | Path) -> Path:
         """Write `labels.json`, and for each label a folder with its audit, page and guard.
 
-        folder: folder to write into; it is made if it does not exist.
+        folder: where to write; it is made if it does not exist.
         """
         place = make_folder(Path(folder))
         for name, one in self.audits.items():
@@ -83,8 +83,7 @@ def audit_labels(
     validation: other data of the same form, which fit temperatures and the guards; None: a half of
       the test data does.
     names: names of the labels; None: their numbers.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     options: other options of `nescio.audit`.
     """
     x, y = door.read(data, name="test data")

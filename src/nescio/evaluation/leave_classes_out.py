@@ -64,7 +64,7 @@ def leave_classes_out(
     level: confidence level of the interval.
     seed: seed of the random draws.
     run: folder that stores each split, where the same call resumes; None: nothing is stored.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     options: options of `nescio.train`, such as `epochs`.
     """
     fitted, tested = _parts(data, test)

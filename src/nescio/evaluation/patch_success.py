@@ -65,10 +65,8 @@ def patch_success(
     data: images and labels, `(x, y)`.
     views: views to show it in; None: those it was made for.
     seed: seed of the random views.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     x = as_inputs(data[0], keep_bytes=True)
     y = as_targets(data[1], len(x), task="classification").cpu()

@@ -18,10 +18,8 @@ def quality_of(
 
     net: a network.
     data: test inputs and labels: a pair `(x, y)`, a loader, or a mapping with labels.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     predictor = plain(with_head(net, data, head=head, output=output))
     tokens, columns = takes_tokens(predictor), encoding_of(predictor)

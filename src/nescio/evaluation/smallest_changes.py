@@ -126,10 +126,8 @@ def smallest_changes(
       data: for images of all pixels, for tables of each feature.
     samples: number of samples, drawn from those that are answered correctly.
     steps: gradient steps of each attack.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     seed: seed of the random draws.
     """
     balls, rows, tried = _drawn(source, data, norm, samples, seed, head, output)
@@ -175,10 +173,8 @@ def adversarial_examples(
       each input that flips its answer.
     count: number of inputs, drawn from those that are answered correctly.
     steps: gradient steps of each attack.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     seed: seed of the random draws.
     """
     if radius is not None and not radius > 0:

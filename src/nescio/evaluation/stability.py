@@ -137,10 +137,8 @@ def stability(
     lipschitz: whether to compute Lipschitz constants, which takes the longest.
     patch: whether to make a patch of a third of the side from one half of the images, and to count
       whom it misleads in the other.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     seed: seed of the random draws.
     """
     norm_named(norm)  # what is asked wrongly is refused, not left out

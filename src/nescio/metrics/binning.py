@@ -36,8 +36,8 @@ def ece(
     bins: number of bins.
     equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
       where equal confidences share a bin.
-    ignore_index: what `correct` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     sure, right = _samples(confidence, correct, ignore_index)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
@@ -115,8 +115,8 @@ def reliability(
     bins: number of bins.
     equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
       where equal confidences share a bin.
-    ignore_index: what `correct` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     sure, right = _samples(confidence, correct, ignore_index)
     edges = _edges(sure, bins, equal)

@@ -234,8 +234,8 @@ def bootstrap_selective(
     level: confidence level of the interval.
     resamples: number of bootstrap resamples.
     seed: seed of the random draws.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
     options["ignore_index"] = ignore_index
@@ -277,8 +277,8 @@ def selective_test(
     level: confidence level of the intervals of the differences.
     resamples: number of bootstrap resamples.
     seed: seed of the random draws.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
     options["ignore_index"] = ignore_index

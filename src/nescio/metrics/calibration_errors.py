@@ -56,8 +56,8 @@ def mce(
     bins: number of bins.
     equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
       where equal confidences share a bin.
-    ignore_index: what `correct` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     result = reliability(confidence, correct, bins=bins, equal=equal, ignore_index=ignore_index)
     return float(np.nanmax(np.abs(result.accuracy - result.confidence)))
@@ -79,7 +79,7 @@ def classwise_ece(
     bins: number of bins.
     equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
       where equal confidences share a bin.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     table, wanted = checked_labels(probs, labels, ignore_index)
     for _ in checked_blocks(table):
@@ -116,8 +116,8 @@ def debiased_ece(
     equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
       where equal confidences share a bin.
     norm: 1 for mean absolute gaps, 2 for the root of mean squared gaps.
-    ignore_index: what `correct` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
@@ -165,8 +165,8 @@ def smooth_ece(
     correct: whether each answer is correct, of the same shape.
     bandwidth: bandwidth of the kernel, in units of confidence; None: the one that equals the error
       it gives.
-    ignore_index: what `correct` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     from scipy.fft import dct
     from scipy.optimize import brentq
@@ -241,7 +241,7 @@ def brier_decomposition(
     probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
     bins: number of bins of confidence, with the same number of samples in each.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     table, wanted = checked_labels(probs, labels, ignore_index)
     score = brier(table, wanted)
@@ -256,7 +256,7 @@ def nll_decomposition(
     probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
     bins: number of bins of confidence, with the same number of samples in each.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     from scipy.special import entr, rel_entr
 

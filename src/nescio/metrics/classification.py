@@ -35,7 +35,7 @@ def accuracy(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None
 
     probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return _mean(probs, labels, ignore_index, lambda block, own: block.argmax(axis=1) == own)
 
@@ -46,7 +46,7 @@ def brier(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -
 
     probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return _mean(probs, labels, ignore_index, _squared_distance)
 
@@ -57,7 +57,7 @@ def nll(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> 
 
     probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
     labels: true classes, `(N,)`, or `(N, H, W)` of maps.
-    ignore_index: label of the samples to leave out; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return _mean(probs, labels, ignore_index, _surprise)
 

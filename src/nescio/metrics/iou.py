@@ -62,7 +62,7 @@ def iou(
     labels: true classes, of the shape of the predicted labels.
     classes: number of classes; None: of labels one more than the largest, of probabilities the
       columns.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     truth = numbers("labels", labels, axes=None)
     given = numbers("predicted", predicted, axes=None)
@@ -96,7 +96,7 @@ def mean_iou(
     labels: true classes, of the shape of the predicted labels.
     classes: number of classes; None: of labels one more than the largest, of probabilities the
       columns.
-    ignore_index: label of the samples to leave out, which is not a class; None: all samples count.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return iou(predicted, labels, classes=classes, ignore_index=ignore_index).mean
 

@@ -26,8 +26,8 @@ def ap_error(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None)
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("ap_error", score, wrong, ignore_index)
 
@@ -39,8 +39,8 @@ def ap_success(score: Numbers, wrong: Numbers, *, ignore_index: int | None = Non
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("ap_success", score, wrong, ignore_index)
 
@@ -52,8 +52,8 @@ def aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> 
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("aurc", score, wrong, ignore_index)
 
@@ -69,8 +69,8 @@ def augrc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) ->
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("augrc", score, wrong, ignore_index)
 
@@ -86,8 +86,8 @@ def excess_aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = No
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("excess_aurc", score, wrong, ignore_index)
 
@@ -122,8 +122,8 @@ def risk_coverage(
     score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
       confident.
     wrong: whether each answer is an error, of the same shape.
-    ignore_index: what `wrong` holds where a label is ignored, as `mark_ignored` writes it; None:
-      all samples count.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     result = grouped(score, wrong, ignore_index)
     samples, errors = result.samples, result.errors

@@ -77,7 +77,7 @@ class Monitor:
     Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
     then wait in `pending`: so results do not depend on how the stream is cut into batches.
 
-    false_alarm: largest probability of an alarm, ever, where nothing drifts.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
     seed: seed of the random draws.
     shard: which part of the calibration scores it has, of how many.
     source: digest of all calibration scores.
@@ -195,7 +195,7 @@ def monitor(
 
     calibration_scores: scores `(N,)`, or an iterable of them; or a guard, whose calibration scores
       are read, for a stream of `guard(x).score`.
-    false_alarm: largest probability of an alarm, ever, where nothing drifts.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
     bins: largest number of bins; a quarter of the scores, at most 4 per bin, fixes them and is not
       counted.
     seed: seed of the random draws: of the scores that fix the bins, and of ties.
@@ -352,7 +352,7 @@ class Merged:
 
     monitors: the monitors.
     log_martingale: log of the mean of their martingales.
-    false_alarm: largest probability of an alarm, ever, where nothing drifts.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
     """
 
     monitors: tuple[Monitor, ...]

@@ -97,7 +97,7 @@ def simulate(
     seed: seed of the random draws.
     run: folder for the state; the same call with the same folder continues, also to more labels.
       None: nothing is stored.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     options: options of `nescio.train`, such as `batch_size`, `learning_rate`, `schedule` and
       `augment`.
     """

@@ -50,7 +50,7 @@ def learn(
     seed: seed of the networks and the actions; the worlds depend on the numbers of the runs alone.
     run: folder for the state; the same call with the same folder continues, also to more episodes.
       None: nothing is stored.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     options: options of `QLearning`, such as `discount` and `learning_rate`.
     """
     if not isinstance(episodes, int) or episodes < 1:

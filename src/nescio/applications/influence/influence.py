@@ -141,10 +141,8 @@ def influence(
       a weight decay of 1e-4 is taken if the training had none. False: a network whose gradient norm
       is above `limit` is refused.
     limit: largest gradient norm of a network that is not fitted again.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     tolerance: relative residual at which conjugate gradients end.
     iterations: largest number of steps of conjugate gradients.
     batch_size: samples at a time where all parameters are examined.

@@ -66,7 +66,7 @@ class Audit:
 
         `audit.xml` (JUnit) and `summary.md` hold the verdict. Returns the path of the page.
 
-        folder: folder to write into; it is made if it does not exist.
+        folder: where to write; it is made if it does not exist.
         """
         from nescio.report import audit_page, junit_xml, summary_markdown
 
@@ -194,18 +194,16 @@ def audit(
     attack_steps: steps of gradient ascent on the confidence, from noise; 0 leaves the attack out.
     attack_radius: how far the attack may go, as a share of the range of the data; None: 0.3 for
       images, 0.05 for vectors.
-    head: how the outputs of networks are read, a head of `nescio.heads` or its name; None: as
-      `nescio.observe` finds it. A network without a head whose targets are not whole predicts means
-      alone.
-    output: where the logits are in what the network returns: an index, a key or a function; None:
-      they are looked for, as by `nescio.observe`.
+    head: how the outputs of modules are read, as for `nescio.observe`; a network without a head
+      whose targets are not whole predicts means alone.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     repeats: whether equal inputs are separate samples, as for `nescio.guard`.
     require: limits such as `"ece<0.05"` or `"abstained[letters]>0.9"`, a .toml file of them, or
       several; they count in place of the default limits.
     run: folder that stores finished sections: the same audit resumes there after it was killed.
       None: nothing is stored.
     seed: seed of the random draws.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     required = requirements(require)
     others = {"train": train, "validation": validation, "ood": ood}

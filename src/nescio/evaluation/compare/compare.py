@@ -89,9 +89,10 @@ def compare(
     level: confidence level of the intervals.
     resamples: number of bootstrap resamples; None: 500 in the task "ood", otherwise 1000; 0: no
       such intervals.
-    batch_size: samples per forward pass; None: 256.
+    batch_size: number of samples that the networks read at a time; None: the default of
+      `nescio.observe`.
     seed: seed of the random draws.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if task not in OPTIONS:
         raise NescioError(unknown("task", str(task), OPTIONS))

@@ -261,7 +261,7 @@ class Comparison:
     def save(self, folder: str | Path, name: str = FILE, *, pictures: bool = True) -> Path:
         """Write NAME.txt, .md, .tex, .json, scores and pictures; returns the path of .md.
 
-        folder: folder to write into; it is made if it does not exist.
+        folder: where to write; it is made if it does not exist.
         name: the NAME of the files.
         pictures: whether to draw pictures.
         """

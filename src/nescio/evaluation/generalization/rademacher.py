@@ -152,11 +152,10 @@ def rademacher(
     batch_size: samples per step; None: all samples at once.
     optimizer: name of the optimizer.
     learning_rate: its learning rate.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: class
-      logits.
+    head: how outputs are read, a head or its name; None: class logits.
     seed: seed of the random draws.
-    run: folder for checkpoints, where the same call resumes; None: nothing is stored.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    run: a folder for checkpoints; the same call resumes there. None: none are written.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if draws < 2:
         raise NescioError(f"draws must be at least 2, so that there is an interval, got {draws}")

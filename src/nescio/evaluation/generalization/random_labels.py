@@ -198,15 +198,14 @@ def fit_random_labels(
     batch_size: samples per step; None: all samples at once.
     optimizer: name of the optimizer.
     learning_rate: its learning rate.
-    head: how the outputs of a network are read, a head of `nescio.heads` or its name; None: class
-      logits.
+    head: how outputs are read, a head or its name; None: class logits.
     looks: how often the test data are looked at, after 1, 2, 4, ... epochs and in the end:
       accuracy, expected calibration error, mean confidence; and far away, on rays through test
       inputs, the limit of the confidence (`geometry.far_field`) and the factor at which it is 99.9
       % (`geometry.first_confident`). Both are NaN for networks that are not piecewise affine.
     seed: seed of the random draws.
-    run: folder for checkpoints, where the same call resumes; None: nothing is stored.
-    progress: whether to show a progress bar; None: where stderr is a terminal.
+    run: a folder for checkpoints; the same call resumes there. None: none are written.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     x, y = _pair(data, "training data")
     held = _pair(test, "test data")
