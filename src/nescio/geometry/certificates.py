@@ -60,10 +60,10 @@ class Certificate:
         return torch.stack(found) if self.radius.ndim else found[0]
 
     def covers(self, x: Any) -> Tensor:
-        """Whether the bound holds at each of the inputs `x`, `(N,)`: of a model, for each of its
-        members.
+        """Whether the bound holds at each of the inputs `x`, `(N,)`.
 
-        The mixture of members that are within epsilon is so too.
+        Of a model, whether it holds for each of its members. The mixture of members that are within
+        epsilon is so too.
         """
         beyond = self.distance(x) >= self.radius[..., None]
         return beyond.all(0) if self.radius.ndim else beyond

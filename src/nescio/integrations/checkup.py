@@ -57,13 +57,19 @@ class Checkup:
         self._skips = False  # numbers during training
 
     def check(self, net: nn.Module) -> None:
-        """Whether the calibration data fit the network: an error before training, not after."""
+        """Whether the calibration data fit the network: an error before training, not after.
+
+        net: the network.
+        """
         observe(net, self.calibration, count=2, progress=False, **self.reading)
 
     def measure(self, net: nn.Module, data: Any) -> dict[str, float]:
         """Accuracy, NLL, Brier, ECE and confidence of a classifier on validation data.
 
         Data of another form are left out, with one warning: training goes on.
+
+        net: the network.
+        data: validation inputs and labels.
         """
         if self._skips or is_regression(net, self.calibration, self.reading["head"]):
             return {}
@@ -79,7 +85,10 @@ class Checkup:
             return {}
 
     def examine(self, net: nn.Module) -> dict[str, float]:
-        """Make the guard and, with test data, the audit; save both where there is a folder."""
+        """Make the guard and, with test data, the audit; save both where there is a folder.
+
+        net: the network.
+        """
         known = {"train": self.train, **self.reading}
         self.guard = guard(net, self.calibration, **known, **self.options)
         found = guard_numbers(self.guard)

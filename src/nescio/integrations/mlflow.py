@@ -40,8 +40,7 @@ class NescioEvaluator(ModelEvaluator):  # type: ignore[misc]
     def can_evaluate(
         cls, *, model_type: str, evaluator_config: Mapping[str, Any], **_: Any
     ) -> bool:
-        """Whether this evaluator takes the model: a classifier, if the configuration says what it
-        returns.
+        """Whether this evaluator takes the model: a classifier of which it knows what it returns.
 
         model_type: kind of the model, as MLflow names it.
         evaluator_config: the configuration.

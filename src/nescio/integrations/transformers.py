@@ -56,13 +56,17 @@ class TransformersCallback(Checkup, TrainerCallback):  # type: ignore[misc]
         self.log = log
 
     def on_train_begin(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """See whether the calibration data fit the network; the Trainer calls it with `state`."""
+        """See whether the calibration data fit the network; the Trainer calls it.
+
+        state: state of the Trainer.
+        """
         if state.is_world_process_zero:
             self.check(given["model"])
 
     def on_evaluate(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """Add the quality on the evaluation data to the metrics; the Trainer calls it with its
-        `state`.
+        """Add the quality on the evaluation data to the metrics; the Trainer calls it.
+
+        state: state of the Trainer.
         """
         loader = given.get("eval_dataloader")
         if loader is not None:
@@ -72,7 +76,10 @@ class TransformersCallback(Checkup, TrainerCallback):  # type: ignore[misc]
             self._logged(found, state)
 
     def on_train_end(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """Make the guard and the audit, log their numbers; the Trainer calls it with `state`."""
+        """Make the guard and the audit, and log their numbers; the Trainer calls it.
+
+        state: state of the Trainer.
+        """
         if state.is_world_process_zero:
             numbers = self.examine(given["model"])
             self._logged({f"nescio_{name}": value for name, value in numbers.items()}, state)

@@ -61,7 +61,15 @@ def learner(
 ) -> "QLearner":
     """An agent at the beginning, or where the folder `run` has it.
 
-    environment, agent, seeds, make_net, seed, run, options: as for `learn`.
+    environment: a value such as `Chain(length=20)`.
+    agent: a name with options, such as "ensemble,members=20,prior=3", or a value such as
+      `ensemble(members=20)`.
+    seeds: number of runs, or which ones by number.
+    make_net: a function without arguments that makes a network from an observation to one value per
+      action; None: an mlp.
+    seed: seed of the networks and the actions; the worlds depend on the numbers of the runs alone.
+    run: folder with the state of an earlier call; None: the agent begins.
+    options: options of `QLearning`, such as `discount` and `learning_rate`.
     """
     world, agent, rule = described(environment), as_agent(agent), QLearning.of(options)
     numbers = _numbers(seeds)
