@@ -48,25 +48,24 @@ def leave_classes_out(
     progress: bool | None = None,
     **options: Any,
 ) -> Results:
-    """Train without some classes, then tell these from the others; for all splits.
+    """Train without some classes, then tell these from the known ones; for all splits.
 
     Rows of the data set "mean over splits" have the means, others the splits themselves:
     `results.value("knn", "mean over splits", "auroc")`. The mean has an interval of Student's t,
     which counts splits, not inputs: it says how a detector does on another choice of classes.
     Splits share most of their data, so it is rather too narrow.
 
-    make_net: a function of the number of classes that are left, as in `lambda classes:
+    make_net: a function of the number of known classes that makes a network, as in `lambda classes:
       nets.small_cnn(shape, classes)`.
-    data: a data set, or training data (x, y) with `test`.
-    test: test data (x, y), where `data` are the training data.
+    data: a data set, or training data `(x, y)`.
+    test: test data `(x, y)`; None: those of the data set.
     splits: groups of classes to leave out, one after the other; None: each class by itself.
-    detectors: detectors to compare, as for `nescio.compare`.
-    layers: the layers whose features are read, as for `nescio.observe`.
-    level: confidence level of the intervals.
+    detectors, layers: options of `nescio.compare`.
+    level: confidence level of the interval.
     seed: seed of the random draws.
-    run: a folder that stores each split; the same call resumes there after it was stopped.
+    run: folder that stores each split, where the same call resumes; None: nothing is stored.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
-    options: other options of `nescio.train`, such as epochs.
+    options: options of `nescio.train`, such as `epochs`.
     """
     fitted, tested = _parts(data, test)
     classes = sorted(fitted[1].unique().tolist())

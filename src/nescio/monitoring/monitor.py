@@ -72,29 +72,25 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Monitor:
-    """The state of a test for drift of a stream of scores; `update` gives the next one.
+    """Where a stream of scores stands; `update` gives a new value, of the same size.
 
-    It does not grow with the stream. Counts and capital are those at the last multiple of 64
-    scores,
-    and the bins of the scores since then wait in `pending`: so results do not depend on how the
-    stream
-    is cut into batches.
+    Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
+    then wait in `pending`: so results do not depend on how the stream is cut into batches.
 
     false_alarm: the largest probability that there is ever an alarm although nothing changes.
     seed: seed of the random draws.
-    shard: which part of the calibration scores is counted, and of how many parts.
+    shard: which part of the calibration scores it has, of how many.
     source: digest of all calibration scores.
     edges: edges of the bins, fixed beforehand.
-    counts: number of scores in each bin, of calibration and stream together.
-    logs: logarithms of the capital of each bet.
-    pending: bins of the scores since the last multiple of 64.
+    counts: scores of calibration and stream, by bin.
+    logs: log of the capital of each bet.
+    pending: bins of the scores that are not counted yet.
     trail: digest of all bins but the pending ones, by which ties are broken.
     waited: number of scores before the first bet; None while all scores are alike.
     count: number of scores of the stream.
-    log_martingale: logarithm of the capital now, 0 at the start.
-    alarm: index in the stream, from 0, at which the capital first sufficed; None: there was no
-      alarm.
-    peaks: the highest values of the capital's logarithm over the stream.
+    log_martingale: log of the capital now, 0 at the start.
+    alarm: index in the stream, from 0, at which the capital was first large enough; None: no alarm.
+    peaks: highest values of the log martingale, for `history`.
     files: digests of the last files that `nescio monitor` read.
     """
 
@@ -125,10 +121,10 @@ class Monitor:
         return monitor_html(self)
 
     def plot(self, *, changed: int | None = None) -> "Figure":
-        """The martingale over the stream.
+        """The martingale over the stream, as a figure.
 
-        changed: index in the stream at which the data are known to change, which is marked; None:
-          unknown.
+        changed: index in the stream where the data are known to change, which is marked; None: no
+          mark.
         """
         from nescio.report import plots
 
@@ -167,7 +163,7 @@ class Monitor:
         return now
 
     def save(self, path: str | Path) -> Path:
-        """Write the monitor to the file `path`; a crash leaves the old file or the new one."""
+        """Write the monitor to one file at `path`; a crash leaves the old file or the new one."""
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -188,7 +184,7 @@ def monitor(
     shard: int = 0,
     shards: int = 1,
 ) -> Monitor:
-    """A monitor that raises an alarm when the scores of a stream drift from the calibration scores.
+    """A monitor for a stream of scores like these, of data that nothing was fitted on.
 
     >>> rng = np.random.default_rng(0)
     >>> quiet = monitor(rng.normal(size=1000)).update(rng.normal(size=5000))
@@ -197,15 +193,14 @@ def monitor(
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
 
-    calibration_scores: scores of data that nothing was fitted on; an array, or an iterable of
-      these. Of a guard, the scores of the samples of its guarantees, for a stream of
-      `guard(x).score`.
+    calibration_scores: scores `(N,)`, or an iterable of them; or a guard, whose calibration scores
+      are read, for a stream of `guard(x).score`.
     false_alarm: the largest probability that there is ever an alarm although nothing changes.
-    bins: the largest number of bins of the scores. A quarter of the calibration scores, at most
-      four per bin, fixes the bins and is not counted.
+    bins: largest number of bins; a quarter of the scores, at most 4 per bin, fixes them and is not
+      counted.
     seed: seed of the random draws: of the scores that fix the bins, and of ties.
-    shard, shards: for streams in parallel: each gets its own part of the scores, number `shard` of
-      `shards`, see `nescio.monitoring.merge`.
+    shard, shards: number of this stream and of all, for streams in parallel; each gets its own part
+      of the scores, see `merge`.
     """
     if isinstance(calibration_scores, Guard | RegressionGuard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
@@ -353,7 +348,12 @@ def _check(false_alarm: float, bins: int, shard: int, shards: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Merged:
-    """Several monitors now; watch `alarm` whenever they are merged, as often as wanted."""
+    """Several monitors now; watch `alarm` whenever they are merged, as often as wanted.
+
+    monitors: the monitors.
+    log_martingale: log of the mean of their martingales.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    """
 
     monitors: tuple[Monitor, ...]
     log_martingale: float
@@ -376,7 +376,7 @@ class Merged:
 
 
 def merge(monitors: Sequence[Monitor]) -> Merged:
-    """The mean of the martingales of shards, made with `monitor(..., shard=i, shards=n)`."""
+    """The mean of the martingales of `monitors`, made with `monitor(..., shard=i, shards=n)`."""
     if not monitors or not all(isinstance(one, Monitor) for one in monitors):
         raise NescioError("merge takes a list of one or more monitors")
     for one, two in combinations(monitors, 2):

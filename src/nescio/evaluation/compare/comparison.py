@@ -92,11 +92,11 @@ class About:
 class Comparison:
     """Rows of numbers by subject, data set and metric; `print` shows the tables.
 
-    rows: the numbers, with intervals and what was published.
-    sets: the data sets that the rows are about.
+    rows: the numbers.
+    sets: the data sets they are about.
     about: how the comparison was made.
-    scores: scores by subject and data set, larger = further out, less certain.
-    wrong: in the task "errors", whether each answer is wrong; otherwise None.
+    scores: scores by subject and data set; a larger score is further out, less certain.
+    wrong: in the task "errors", whether each answer is wrong.
     confidence: in the task "errors", the confidence before and after temperature scaling.
     """
 
@@ -122,18 +122,21 @@ class Comparison:
         return [one.name for one in self.about.subjects]
 
     def row(self, subject: str, data: str, metric: str) -> Row | None:
-        """One number with its interval, by `subject`, `data` and `metric`; None if not there."""
+        """One number with its interval, or None.
+
+        subject, data, metric: names of the subject, the data set and the metric.
+        """
         return self.results.row(subject, data, metric)
 
     def value(self, subject: str, data: str | None = None, metric: str | None = None) -> float:
-        """One number: by default the AUROC, or the AP of errors.
+        """One number by its names.
 
         `comparison.value("knn", "letters")`, `comparison.value("entropy", metric="aurc")`.
 
-        subject: name of a detector, predictor or function.
-        data: name of a data set; None: the mean over all OOD sets, in the task "errors" the test
+        subject: name of the subject.
+        data: name of the data set; None: the mean over all sets, or in the task "errors" the test
           data.
-        metric: name of a metric; None: "auroc", in the task "errors" "ap_error".
+        metric: name of the metric; None: the AUROC, or in the task "errors" the AP of errors.
         """
         errors = self.about.task == "errors"
         metric = metric or ("ap_error" if errors else "auroc")
@@ -167,10 +170,10 @@ class Comparison:
         return full_page(self).markdown()
 
     def latex(self, metric: str | None = None, *, intervals: bool | None = None) -> str:
-        """A LaTeX `tabular`, of one metric in the task "ood"; it needs the package booktabs.
+        """A LaTeX `tabular`; it needs the package booktabs.
 
-        metric: the metric of the table in the task "ood"; None: "auroc".
-        intervals: whether to write the intervals; None: in all tasks but "ood".
+        metric: the metric of the table in the task "ood"; None: the AUROC. Other tasks show all.
+        intervals: whether to print intervals; None: in all tasks but "ood".
         """
         shown = self.about.task != "ood" if intervals is None else intervals
         bare = self.with_about(resamples=0)  # says nothing of intervals
@@ -187,9 +190,10 @@ class Comparison:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str = "the value") -> "Comparison":
-        """The comparison of a `value` that `to_json` gave.
+        """A comparison from what `to_json` gave.
 
-        where: where the value is from, for messages.
+        value: the JSON value.
+        where: what to call it in messages.
         """
         content = from_json(Results, value, where)
         return cls(content.rows, content.sets, from_json(About, value, where))
@@ -203,7 +207,7 @@ class Comparison:
         return replace(self, about=replace(self.about, **changes))
 
     def only(self, subjects: Sequence[str]) -> "Comparison":
-        """The same with some of the `subjects`, by name."""
+        """The same comparison with some of the `subjects`."""
         about = tuple(one for one in self.about.subjects if one.name in subjects)
         rows = tuple(row for row in self.rows if row.subject in subjects)
         return replace(self, rows=rows, about=replace(self.about, subjects=about))
@@ -226,14 +230,15 @@ class Comparison:
     def roc(self, subjects: Sequence[str] | None = None) -> "Figure":
         """ROC curves, one panel per OOD set.
 
-        subjects: names of those to draw; None: the best.
+        subjects: names of the subjects to show; None: the best ones.
         """
         return self._drawn("ood", "roc_curves", subjects)
 
     def histograms(self, subjects: Sequence[str] | None = None) -> "Figure":
         """Distributions of the scores; in the task "errors" of the maximum probabilities.
 
-        subjects: names of those to draw; None: the best. Not read in the task "errors".
+        subjects: names of the subjects to show; None: the best ones. It is not read in the task
+          "errors".
         """
         if self.about.task == "errors":
             return self._drawn("errors", "confidence_histograms", None)
@@ -242,14 +247,14 @@ class Comparison:
     def risk_coverage(self, subjects: Sequence[str] | None = None) -> "Figure":
         """The error rate among the most confident answers, against their share.
 
-        subjects: names of those to draw; None: all.
+        subjects: names of the subjects to show; None: all.
         """
         return self._drawn("errors", "risk_coverage_curves", subjects)
 
     def precision_recall(self, subjects: Sequence[str] | None = None) -> "Figure":
         """Precision against recall, errors being what is looked for.
 
-        subjects: names of those to draw; None: all.
+        subjects: names of the subjects to show; None: all.
         """
         return self._drawn("errors", "precision_recall_curves", subjects)
 
@@ -257,8 +262,8 @@ class Comparison:
         """Write NAME.txt, .md, .tex, .json, scores and pictures; returns the path of .md.
 
         folder: where to write; it is made if it does not exist.
-        name: the name of the files, without an ending.
-        pictures: whether to draw the pictures, where the comparison has its scores.
+        name: the NAME of the files.
+        pictures: whether to draw pictures.
         """
         folder = make_folder(Path(folder))
         latex = "\n".join(map(self.latex, self._latex_metrics()))
@@ -305,7 +310,7 @@ class Comparison:
         """Read what `save` wrote.
 
         path: the folder, or the .json file.
-        name: the name of the files in the folder.
+        name: the NAME of the files in the folder.
         """
         path = Path(path) if str(path).endswith(".json") else Path(path) / f"{name}.json"
         found = cls.from_json(load_manifest(path, KIND), str(path))
@@ -327,10 +332,11 @@ class Comparison:
         return replace(self, scores=scores, wrong=arrays.get("wrong"), confidence=confidence)
 
     def beside(self, published: Published) -> "Comparison":
-        """The same with `published` numbers: `{data set: {subject: (MMC, AUROC, FPR95)}}`.
+        """The same comparison with published numbers: `{data set: {subject: (MMC, AUROC, FPR95)}}`.
 
-        In place of the three numbers, a mapping with any of "error", "mean_max_confidence",
-        "auroc" and "fpr_at_95_tpr". Data sets and subjects must be those of the table.
+        published: numbers by data set and subject, which must be those of the table. In place of
+          the three numbers, a mapping with any of "error", "mean_max_confidence", "auroc" and
+          "fpr_at_95_tpr".
         """
         rows = dict(self.results._by_name)
         for data, by_name in published.items():
@@ -348,7 +354,10 @@ class Comparison:
 
     @classmethod
     def join(cls, parts: Sequence["Comparison"]) -> "Comparison":
-        """One table of several `parts` on the same test data: other subjects, rows, or both."""
+        """One table of several on the same test data: other subjects, other rows, or both.
+
+        parts: the comparisons.
+        """
         if not parts:
             raise NescioError("nothing to join: the list of comparisons is empty")
         first, *others = (_shared(part) for part in parts)

@@ -19,20 +19,19 @@ ADVICE = 'give the attack the range of valid inputs: options={"low": ..., "high"
 
 @dataclass(frozen=True, eq=False)
 class AdversarialNoise:
-    """The most confident inputs near `count` of an OOD source (Hein et al., 2019, section 5).
+    """The most confident inputs near those of an OOD source (Hein et al., 2019, section 5).
 
-    For each predictor: projected gradient ascent on the log-odds of the most probable class;
-    for a detector, descent on its score. The defaults are the paper's test attack.
+    For each predictor: projected gradient ascent on the log-odds of the most probable class; for a
+    detector, descent on its score. The defaults are the paper's test attack.
 
-    ood: the OOD source that the attack starts from.
+    ood: the OOD source.
     count: number of inputs.
-    radius: how far the attack may move an input, in the maximum norm unless `options` name another;
-      None: anywhere in the range of valid inputs.
+    radius: how far an input may move, in the largest change of a feature; None: in the whole box.
     steps: number of gradient steps.
     step: length of a step; None: 2.5 * radius / steps.
-    restarts: number of attacks on each input, of which the best counts.
+    restarts: number of starts, of which the best counts.
     seed: seed of the random draws.
-    options: other options of `nescio.attacks.pgd`, by name.
+    options: other options of `nescio.attacks.pgd`.
     """
 
     ood: OODSource
@@ -59,11 +58,11 @@ class AdversarialNoise:
         return f"adversarial noise ({_options(self)}) near {near}"
 
     def near(self, predictor: object) -> Attacked:
-        """The inputs for `predictor`: its log-odds are raised."""
+        """The most confident inputs for a `predictor`."""
         return adversarial_noise(predictor, self._start(), **_pgd(self))
 
     def near_detector(self, detector: Detector) -> Attacked:
-        """The inputs for `detector`, a function of inputs to scores: its score is brought down."""
+        """The inputs of the lowest score for a `detector`."""
         options = _pgd(self)
         if self.radius is None:
             options["step"] = None
@@ -81,18 +80,17 @@ class AdversarialSamples:
 
     The defaults are the paper's for MNIST; elsewhere it takes radius 0.1 and step 0.0025.
 
-    A comparison has two rows of it: all, and "..., misclassified", which is the paper's row.
-    There, those still classified correctly are dropped: those whose most probable class is the
-    label, with a probability of at least 1.01 / C. The rest of a uniform answer is by chance.
+    A comparison has two rows of it: all, and "..., misclassified", which is the paper's row. There,
+    those still classified correctly are dropped: those whose most probable class is the label, with
+    a probability of at least 1.01 / C. The rest of a uniform answer is by chance.
 
     count: number of inputs, taken at even distances over the in-distribution data; None: all.
-    radius: how far the attack may move an input, in the maximum norm unless `options` name another;
-      None: anywhere in the range of valid inputs.
+    radius: how far an input may move, in the largest change of a feature; None: in the whole box.
     steps: number of gradient steps.
     step: length of a step; None: 2.5 * radius / steps.
-    restarts: number of attacks on each input, of which the best counts.
+    restarts: number of starts, of which the best counts.
     seed: seed of the random draws.
-    options: other options of `nescio.attacks.pgd`, by name.
+    options: other options of `nescio.attacks.pgd`.
     """
 
     count: int | None = None
@@ -114,7 +112,10 @@ class AdversarialSamples:
         return f"adversarial samples ({_options(self)}) near {near} of the in-distribution data"
 
     def chosen(self, samples: int) -> Tensor:
-        """Indices of the inputs among `samples` in-distribution samples."""
+        """Indices of the inputs in the in-distribution data.
+
+        samples: number of in-distribution samples.
+        """
         count = samples if self.count is None else self.count
         if count > samples:
             raise NescioError(f"{count} adversarial samples of {samples} inputs; lower `count`")
@@ -125,7 +126,7 @@ class AdversarialSamples:
         _check_box(self, x[self.chosen(len(x)).to(x.device)], "in-distribution data")
 
     def near(self, predictor: object, x: Tensor, y: Tensor) -> Attacked:
-        """The inputs for `predictor`, near `x` with labels `y`."""
+        """The inputs for a `predictor`, near `x` with labels `y`."""
         return adversarial_samples(predictor, as_batch(x), y, **_pgd(self))
 
 
@@ -133,7 +134,7 @@ class AdversarialSamples:
 class Absent:
     """A row that cannot be measured, and why: it keeps its place beside published numbers.
 
-    why: the reason, which the table says.
+    why: the reason, in words.
     """
 
     why: str
