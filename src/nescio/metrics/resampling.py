@@ -338,7 +338,11 @@ def of_smallest(value: float, resampled: Floats, level: float) -> Interval:
 
 
 def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:
-    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples."""
+    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples.
+
+    successes, samples: counts, numbers or arrays.
+    confidence: the probability with which the bound holds.
+    """
     from scipy.special import betaincinv
 
     hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)
