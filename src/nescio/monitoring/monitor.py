@@ -72,10 +72,11 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Monitor:
-    """Where a stream of scores stands; `update` gives a new value, of the same size.
+    """The state of a test for drift of a stream of scores; `update` gives the next one.
 
-    Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
-    then wait in `pending`: so results do not depend on how the stream is cut into batches.
+    It does not grow with the stream. Counts and capital are those at the last multiple of 64
+    scores, and the bins of the scores since then wait in `pending`: so results do not depend on how
+    the stream is cut into batches.
 
     false_alarm: the largest probability that there is ever an alarm although nothing changes.
     seed: seed of the random draws.
@@ -184,7 +185,7 @@ def monitor(
     shard: int = 0,
     shards: int = 1,
 ) -> Monitor:
-    """A monitor for a stream of scores like these, of data that nothing was fitted on.
+    """A monitor that raises an alarm when the scores of a stream drift from the calibration scores.
 
     >>> rng = np.random.default_rng(0)
     >>> quiet = monitor(rng.normal(size=1000)).update(rng.normal(size=5000))
@@ -193,8 +194,8 @@ def monitor(
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
 
-    calibration_scores: scores `(N,)`, or an iterable of them; or a guard, whose calibration scores
-      are read, for a stream of `guard(x).score`.
+    calibration_scores: scores of data that nothing was fitted on, `(N,)`, or an iterable of them;
+      or a guard, whose calibration scores are read, for a stream of `guard(x).score`.
     false_alarm: the largest probability that there is ever an alarm although nothing changes.
     bins: largest number of bins; a quarter of the scores, at most 4 per bin, fixes them and is not
       counted.

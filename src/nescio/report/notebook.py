@@ -63,7 +63,7 @@ def decisions_html(decisions: Any) -> str:
 
 
 def prediction_html(prediction: Prediction) -> str:
-    """The first samples of a `prediction` as HTML: classes with probabilities, or numbers."""
+    """The first samples of a `prediction` as HTML, with probabilities or deviations."""
     rows = prediction.to("cpu")[:ROWS]
     if len(rows.batch_shape) != 1:
         return f"<p><strong>{_escaped(repr(prediction))}</strong></p>"
