@@ -109,6 +109,8 @@ def acet(
     `Ascent(radius=0.3, steps=40, step=0.0075)`, with keep=False. Training and OOD inputs must
     be in its box, [0, 1] by default; others need `Ascent(..., low=-1.0, high=1.0)`.
     form, share: as in `ceda`.
+
+    Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
     """
     check(base, ood, weight, form, share, pool)
     ascent = attack or Ascent(radius=0.3, steps=0, best=False)
