@@ -1,0 +1,168 @@
+"""The hooks of MkDocs: pages that are generated, and what is checked while the site is built.
+
+`build.py` runs the build. A warning here fails a strict build.
+"""
+
+import logging
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+import api
+import commands
+import gallery
+import llms
+import names
+import notebooks
+import pictures
+from formulas import FormulaError, with_mathml
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+
+log = logging.getLogger("mkdocs.hooks.site")
+ROOT = Path(__file__).parents[2]
+PROJECT = {  # files of the project that are pages here
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "LICENSE": "project/license.md",
+    "README.md": "index.md",
+}
+UNCHECKED = (
+    "project/",
+    api.FOLDER,
+    commands.FOLDER,
+    "gallery.md",
+)  # generated, or of the past: may name what is gone
+LINK = re.compile(r"(\]\()([^)#\s]+)")
+NAMED = re.compile(
+    r"<(a|h[1-6]|pre)\b.*?</\1>|<code>(nescio[\w.]*|nescio [a-z]+)</code>", re.DOTALL
+)
+
+
+class Notebook(File):
+    """A notebook, which is a page."""
+
+    def is_documentation_page(self) -> bool:
+        """Whether this is a page: yes."""
+        return True
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill in the parts of the navigation that are generated."""
+    assert config.nav is not None
+    config.nav = _filled(
+        config.nav, {f"{api.FOLDER}/": api.nav(), f"{commands.FOLDER}/": commands.nav()}
+    )
+    return config
+
+
+def _filled(nav: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(nav, list):
+        return [_filled(one, parts) for one in nav]
+    if isinstance(nav, dict):
+        return {title: _filled(one, parts) for title, one in nav.items()}
+    return parts.get(nav, nav)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are generated, and those from outside of `docs`."""
+    made = {**api.pages(), **commands.pages()}
+    for source, page in PROJECT.items():
+        if page.startswith("project/"):
+            text = (ROOT / source).read_text()
+            made[page] = text if source.endswith(".md") else f"# License\n\n```text\n{text}```\n"
+    made[gallery.PAGE] = gallery.page()
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    for file in [one for one in files if one.src_uri.endswith(".ipynb")]:
+        files.remove(file)
+        files.append(_notebook(file, config))
+    if config.extra.get("partial"):
+        present = {one.src_uri for one in files}
+        config.nav = _present(config.nav, present)
+    return files
+
+
+def _notebook(file: File, config: MkDocsConfig) -> File:
+    text = file.content_string
+    if notebooks.outdated(text):
+        log.warning(f"{file.src_uri}: the outputs are older than the code; run the notebook again")
+    made = Notebook.generated(
+        config, file.src_uri, content=notebooks.page(text, file.name + ".ipynb")
+    )
+    made.inclusion = InclusionLevel.INCLUDED
+    return made
+
+
+def _present(nav: Any, present: set[str]) -> Any:
+    """The navigation without pages that do not exist."""
+    if isinstance(nav, list):
+        kept = [_present(one, present) for one in nav]
+        return [one for one in kept if one] or None
+    if isinstance(nav, dict):
+        kept_ = {title: _present(one, present) for title, one in nav.items()}
+        return {title: one for title, one in kept_.items() if one} or None
+    return nav if nav in present else None
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
+    """Report pictures that are older than the code that draws them, or that nothing draws."""
+    for name in pictures.outdated():
+        log.warning(
+            f"docs/images/{name}.png is older than docs/pictures/{name}.py: "
+            f"run python docs/site/pictures.py {name}"
+        )
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Check the names of a page, hide what sets it up, and lead links to pages."""
+    path = page.file.src_uri
+    if not path.startswith(UNCHECKED):
+        for line, text in names.problems(markdown):
+            log.warning(f"{path}:{line}: {text}")
+    llms.keep(page, text := names.without_setup(markdown))
+    return LINK.sub(lambda found: found[1] + _inside(path, found[2]), text)
+
+
+def _inside(page: str, target: str) -> str:
+    """A link that leads to a file of the project, as a link to its page."""
+    home = {
+        new: posixpath.dirname(old) for old, new in PROJECT.items() if new.startswith("project/")
+    }
+    if re.match(r"[a-z]+:|/", target):
+        return target
+    folder = home.get(page, posixpath.join("docs", posixpath.dirname(page)))
+    full = posixpath.normpath(posixpath.join(folder, target))
+    inside = PROJECT.get(full, full.removeprefix("docs/"))
+    return posixpath.relpath(inside, posixpath.dirname(page) or ".")
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Formulas become MathML, tables get a frame that scrolls, public names lead to the API."""
+    try:
+        html = with_mathml(html)
+    except FormulaError as error:
+        raise PluginError(f"{page.file.src_uri}: {error}") from error
+    here = posixpath.dirname(page.file.dest_uri) or "."
+
+    def linked(found: re.Match[str]) -> str:
+        name = found[2]
+        target = name and (commands.url(name) if " " in name else api.url(name))
+        return (
+            f'<a class="name" href="{posixpath.relpath(target, here)}">{found[0]}</a>'
+            if target
+            else found[0]
+        )
+
+    return NAMED.sub(linked, html)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write `llms.txt` and the Markdown of every page; copy the notebooks."""
+    llms.write(config)
+    for path in Path(config.docs_dir).rglob("*.ipynb"):
+        (Path(config.site_dir) / path.relative_to(config.docs_dir)).write_bytes(path.read_bytes())
