@@ -14,7 +14,7 @@ import commands
 import gallery
 import llms
 import names
-import notebooks
+import notebook_pages
 import pictures
 from formulas import FormulaError, with_mathml
 from mkdocs.config.defaults import MkDocsConfig
@@ -89,10 +89,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def _notebook(file: File, config: MkDocsConfig) -> File:
     text = file.content_string
-    if notebooks.outdated(text):
+    if notebook_pages.outdated(text):
         log.warning(f"{file.src_uri}: the outputs are older than the code; run the notebook again")
     made = Notebook.generated(
-        config, file.src_uri, content=notebooks.page(text, file.name + ".ipynb")
+        config, file.src_uri, content=notebook_pages.page(text, file.name + ".ipynb")
     )
     made.inclusion = InclusionLevel.INCLUDED
     return made
