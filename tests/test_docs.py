@@ -3,7 +3,7 @@
 Blocks marked `python` and `bash` run in order, in one empty folder per page. A line of `bash` that
 ends in `# exit code 2` must end with this code, every other with 0. Blocks marked `sh` are not run
 (they need the network, Docker or hours), but every nescio command in them is parsed. A comment
-`<!-- setup` holds Python that makes the files of a page and is not shown. The rest is `text`.
+`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`.
 """
 
 import re
