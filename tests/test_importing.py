@@ -70,5 +70,5 @@ def test_help_and_usage_errors_need_no_torch(words: list[str], code: int) -> Non
 
 def test_the_list_of_commands_says_what_their_help_says() -> None:
     context = click.Context(main)
-    for name, (_, said) in COMMANDS.items():
-        assert said == main.get_command(context, name).get_short_help_str(limit=200)
+    for name, line in COMMANDS.items():
+        assert line.sentence == main.get_command(context, name).get_short_help_str(limit=200)

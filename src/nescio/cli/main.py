@@ -5,8 +5,9 @@ A command is loaded when it is called: help and usage errors of `nescio` itself 
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -14,36 +15,62 @@ from nescio.cli.options import RESUMABLE, WORDS, note
 from nescio.spelling import did_you_mean
 from nescio.version import VERSION
 
-COMMANDS = {  # the file, and the first sentence of the help
-    "audit": ("audit", "Measure how far a network can be trusted."),
-    "diff": ("diff", "Say what got worse or better from one audit to another, with tests."),
-    "card": (
-        "card",
-        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
+HELP = ["-h", "--help"]
+LOOK, DECIDE, TRAIN = "Look at a network", "Decide: answer or abstain", "Train and label"
+WATCH, REPRODUCE, SET_UP = "Watch for drift", "Reproduce papers", "Set up"
+
+
+class Line(NamedTuple):
+    """What is known of a command before its file is loaded."""
+
+    group: str
+    file: str
+    sentence: str  # the first of its help
+
+
+COMMANDS = {
+    "audit": Line(LOOK, "audit", "Measure how far a network can be trusted."),
+    "diff": Line(
+        LOOK, "diff", "Say what got worse or better from one audit to another, with tests."
     ),
-    "verify": (
-        "verify",
-        "Compute every claim of a safety card again, and compare to the last printed digit.",
-    ),
-    "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
-    "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
-    "explain": ("explain", "Say which training samples a network's answers rest on."),
-    "stability": (
+    "compare": Line(LOOK, "compare", "Compare detectors: which one recognizes OOD data best?"),
+    "stability": Line(
+        LOOK,
         "stability",
         "Measure how far answers follow small changes: attacks, deformations, Lipschitz constants.",
     ),
-    "train": ("train", "Train a recipe and save it in a folder."),
-    "predict": ("predict", "Write labels, probabilities and every measure for each sample."),
-    "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
-    "score": ("score", "Answer or abstain for every input of a file."),
-    "monitor": ("monitor", "Raise an alarm when inputs drift from the calibration data."),
-    "label": ("label", "Label a pool with people: what to ask next, and what the answers buy."),
-    "reproduce": ("reproduce", "Reproduce every figure and table of a paper."),
-    "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
-    "data": ("data", "List, download and check data sets that are not part of nescio."),
-    "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
-    "init": ("init", "Write a commented script that audits and guards a network."),
-    "completion": ("completion", "Print what makes the Tab key complete nescio in a shell."),
+    "pieces": Line(LOOK, "pieces", "Draw and count the linear regions of a ReLU network, exactly."),
+    "explain": Line(LOOK, "explain", "Say which training samples a network's answers rest on."),
+    "card": Line(
+        LOOK,
+        "card",
+        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
+    ),
+    "verify": Line(
+        LOOK,
+        "verify",
+        "Compute every claim of a safety card again, and compare to the last printed digit.",
+    ),
+    "guard": Line(DECIDE, "guard", "Make a guard, which answers or abstains with a guarantee."),
+    "score": Line(DECIDE, "score", "Answer or abstain for every input of a file."),
+    "predict": Line(
+        DECIDE, "predict", "Write labels, probabilities and every measure for each sample."
+    ),
+    "train": Line(TRAIN, "train", "Train a recipe and save it in a folder."),
+    "label": Line(
+        TRAIN, "label", "Label a pool with people: what to ask next, and what the answers buy."
+    ),
+    "monitor": Line(
+        WATCH, "monitor", "Raise an alarm when inputs drift from the calibration data."
+    ),
+    "reproduce": Line(REPRODUCE, "reproduce", "Reproduce every figure and table of a paper."),
+    "search": Line(REPRODUCE, "reproduce", "Search hyper-parameters on half-moons at random."),
+    "init": Line(SET_UP, "init", "Write a commented script that audits and guards a network."),
+    "data": Line(SET_UP, "data", "List, download and check data sets that are not part of nescio."),
+    "list": Line(SET_UP, "list", "List what has a name: measures, losses, recipes, datasets, ..."),
+    "completion": Line(
+        SET_UP, "completion", "Print what makes the Tab key complete nescio in a shell."
+    ),
 }
 
 
@@ -58,7 +85,7 @@ class Teaching(click.Group):
         """A command; its file is loaded here."""
         if name not in COMMANDS:
             return None
-        module = import_module(f"nescio.cli.{COMMANDS[name][0]}")
+        module = import_module(f"nescio.cli.{COMMANDS[name].file}")
         found: click.Command = next(
             one
             for one in vars(module).values()
@@ -80,9 +107,11 @@ class Teaching(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands with a sentence each, none of them loaded."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
+        """The commands with a sentence each, by what one wants, none of them loaded."""
+        for group in dict.fromkeys(one.group for one in COMMANDS.values()):
+            with formatter.section(group):
+                rows = [(name, one.sentence) for name, one in COMMANDS.items()]
+                formatter.write_dl([row for row in rows if COMMANDS[row[0]].group == group])
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run; a closed standard file becomes nothing, so that no other file gets its number."""
@@ -119,7 +148,7 @@ class Teaching(click.Group):
             sys.exit(130)
 
 
-@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Teaching, context_settings={"help_option_names": HELP})
 @click.version_option(VERSION, prog_name="nescio")
 def main() -> None:
     """Tell when a network does not know.
@@ -140,3 +169,34 @@ def main() -> None:
     nescio reproduce know-your-limits --quick      a paper's figures and tables
     nescio list                                    all measures, losses, recipes, ...
     """
+
+
+class Reference(NamedTuple):
+    """A command for a page of reference."""
+
+    name: str  # whole, without nescio: "audit", "label start"
+    group: str  # the heading of `nescio --help` under which it stands
+    command: click.Command
+    help: str  # as --help prints it
+
+
+def reference(columns: int = 100) -> Iterator[Reference]:
+    """Every command and sub-command in the order of `nescio --help`, a group before its own."""
+    root = click.Context(
+        main,
+        info_name="nescio",
+        terminal_width=columns,
+        max_content_width=columns,
+        help_option_names=HELP,
+    )
+    for name, line in COMMANDS.items():
+        command = main.get_command(root, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=root)
+        yield Reference(name, line.group, command, command.get_help(context))
+        if isinstance(command, click.Group):
+            for verb in command.list_commands(context):
+                inner = command.get_command(context, verb)
+                assert inner is not None
+                said = inner.get_help(click.Context(inner, info_name=verb, parent=context))
+                yield Reference(f"{name} {verb}", line.group, inner, said)
