@@ -22,6 +22,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from prose import without_setup
 
 log = logging.getLogger("mkdocs.hooks.site")
 ROOT = Path(__file__).parents[2]
@@ -111,11 +112,14 @@ def _present(nav: Any, present: set[str]) -> Any:
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
     """Report pictures that are older than the code that draws them, or that nothing draws."""
+    config.extra["nav"], config.extra["texts"] = nav, {}
     for name in pictures.outdated():
         log.warning(
             f"docs/images/{name}.png is older than docs/pictures/{name}.py: "
             f"run python docs/site/pictures.py {name}"
         )
+    for path, picture in gallery.unknown_pictures():
+        log.warning(f"{path.name}: no file docs/pictures/*.py draws docs/images/{picture}")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
@@ -124,8 +128,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if not path.startswith(UNCHECKED):
         for line, text in names.problems(markdown):
             log.warning(f"{path}:{line}: {text}")
-    llms.keep(page, text := names.without_setup(markdown))
-    return LINK.sub(lambda found: found[1] + _inside(path, found[2]), text)
+    text = LINK.sub(lambda found: found[1] + _inside(path, found[2]), without_setup(markdown))
+    config.extra["texts"][page.file.dest_uri] = text
+    return text
 
 
 def _inside(page: str, target: str) -> str:
@@ -163,6 +168,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def on_post_build(config: MkDocsConfig) -> None:
     """Write `llms.txt` and the Markdown of every page; copy the notebooks."""
-    llms.write(config)
+    llms.write(config, config.extra["nav"], config.extra["texts"])
     for path in Path(config.docs_dir).rglob("*.ipynb"):
         (Path(config.site_dir) / path.relative_to(config.docs_dir)).write_bytes(path.read_bytes())

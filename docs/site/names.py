@@ -72,11 +72,6 @@ def spans(text: str) -> Iterator[tuple[int, str]]:
         yield prose.count("\n", 0, found.start()) + 1, " ".join(found[2].split())
 
 
-def without_setup(text: str) -> str:
-    """A page without what sets it up, which is run and not shown."""
-    return BLOCK.sub(lambda found: found[0] if found["kind"] else "", text)
-
-
 def problems(text: str) -> list[Problem]:
     """Every name of a page that does not exist."""
     found: list[Problem] = []
