@@ -5,6 +5,7 @@ code. A thing that several namespaces offer is described once, under its shortes
 """
 
 import inspect
+import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,10 @@ from typing import Any
 SURFACE = Path(__file__).parents[2] / "tests" / "surface.txt"
 FOLDER = "reference/api"
 VERBS = ("audit", "guard", "score", "monitor", "train", "compare", "observe", "recorded", "load")
+
+
+class Absent:
+    """Needs a package that is not installed where the site was built."""
 
 
 @cache
@@ -39,25 +44,45 @@ def homes() -> dict[str, str]:
             thing, path = value(namespace, name), f"{namespace}.{name}"
             if isinstance(thing, ModuleType):
                 found[path] = thing.__name__
-            elif callable(thing):
+            elif callable(thing) and thing is not Absent:
                 found[path] = first.setdefault(id(thing), path)
             else:
                 found[path] = path
     return found
 
 
+@cache
+def classes() -> dict[str, str]:
+    """Where each public class is described, by its name alone where no two have it."""
+    found: dict[str, set[str]] = {}
+    for home in set(homes().values()) & set(homes()):
+        namespace, _, name = home.rpartition(".")
+        if inspect.isclass(value(namespace, name)):
+            found.setdefault(name, set()).add(home)
+    return {name: next(iter(paths)) for name, paths in found.items() if len(paths) == 1}
+
+
 def value(namespace: str, name: str) -> Any:
-    """The public thing itself."""
-    return getattr(import_module(namespace), name)
+    """The public thing itself; `Absent` where it needs a package that is not installed."""
+    try:
+        return getattr(import_module(namespace), name)
+    except (ImportError, ValueError):  # NescioErrors are ValueErrors
+        return Absent
 
 
 def url(name: str) -> str | None:
     """Where a public name is described, from the root of the site; None if it is not public.
 
+    A class may be named alone, a member of a class after it.
+
     >>> url("nescio.guards.guard")
     'reference/api/nescio.html#nescio.guard'
+    >>> url("Guard.save")
+    'reference/api/nescio.html#nescio.Guard'
     """
     parts = name.split(".")
+    if parts[0] in classes():
+        parts = [*classes()[parts[0]].split("."), *parts[1:]]
     for length in range(len(parts), 0, -1):
         path = ".".join(parts[:length])
         if path in homes() and homes()[path] in homes():
@@ -77,7 +102,8 @@ def pages() -> dict[str, str]:
 
 def nav() -> list[str | dict[str, str]]:
     """The part of the navigation."""
-    return [f"{FOLDER}/index.md", *({one: f"{FOLDER}/{one}.md"} for one in surface())]
+    short = {one: one.removeprefix("nescio.") for one in surface()}
+    return [f"{FOLDER}/index.md", *({short[one]: f"{FOLDER}/{one}.md"} for one in short)]
 
 
 def _index() -> str:
@@ -148,4 +174,4 @@ def _sentence(thing: Any) -> str:
     own = isinstance(thing, ModuleType) or inspect.isclass(thing) or hasattr(thing, "__wrapped__")
     doc = inspect.getdoc(thing) if own or inspect.isroutine(thing) else ""
     first = " ".join((doc or "").split("\n\n")[0].split())
-    return first.replace("|", "\\|")
+    return re.sub(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)", r"\|", first)  # a sign of tables outside code

@@ -13,7 +13,7 @@ from nescio.cli.main import COMMANDS, Reference, reference
 FOLDER = "reference/commands"
 DOCS = Path(__file__).parents[1]
 BOUNDS = re.compile(r"(?:[\d.]+<=?)?x<=?[\d.]+|x>=?[\d.]+")
-SIGNS = re.compile(r"([\\*_\[\]$#])")  # what Markdown would read as marks
+SIGNS = re.compile(r"([\\*_\[\]$#|])")  # what Markdown would read as marks
 
 
 def nav() -> list[str | dict[str, str]]:
@@ -81,10 +81,14 @@ def markdown(text: str | None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text with code in backticks, as Markdown."""
+    """Plain text with code in backticks, as Markdown; options become code."""
     parts = re.split(r"(`[^`]+`)", text)
-    mark = lambda text: SIGNS.sub(r"\\\1", text).replace("<", "&lt;")
-    return "".join(one if one.startswith("`") else mark(one) for one in parts)
+    return "".join(one if one.startswith("`") else _marked(one) for one in parts)
+
+
+def _marked(text: str) -> str:
+    text = SIGNS.sub(r"\\\1", text).replace("<", "&lt;")
+    return re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", text)
 
 
 def _row(part: click.Parameter, context: click.Context) -> str:
@@ -98,7 +102,7 @@ def _row(part: click.Parameter, context: click.Context) -> str:
         shown = "required"
     shown = f"`{shown}`" if re.fullmatch(r"\S+", shown) else escaped(shown)
     cells = [f"`{name}`", escaped(said), shown]
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |\n"
+    return "| " + " | ".join(" ".join(cell.split()) for cell in cells) + " |\n"
 
 
 def _plain(default: object) -> str:

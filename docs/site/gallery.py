@@ -53,12 +53,11 @@ def _card(name: str, known: dict[str, object], shown: dict[str, list[Path]]) -> 
     caption = " ".join((ast.get_docstring(ast.parse(code)) or name).split())
     places = ", ".join(_link(path) for path in shown.get(str(pictures.IMAGES / f"{name}.png"), ()))
     seconds = f"Drawn in {known['seconds']} s" if "seconds" in known else "Not drawn yet"
-    folded = f"docs/pictures/{name}.py"
     lines = [
         f"-   ![{prose.without_links(caption)}](images/{name}.png){{ loading=lazy }}",
         f"{caption}" + (f" See {places}." if places else ""),
         f'<span class="soft">{seconds}.</span>',
-        f'??? quote "Code: {folded}"',
+        f'??? quote "Code: {name}.py"',
         *(f"    {line}".rstrip() for line in f"```python\n{code}\n```".splitlines()),
     ]
     head, *text, fold = lines[0], *lines[1:3], lines[3]

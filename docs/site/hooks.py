@@ -6,6 +6,7 @@
 import logging
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,14 @@ PROJECT = {  # files of the project that are pages here
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
     "LICENSE": "project/license.md",
-    "README.md": "index.md",
 }
-UNCHECKED = (
-    "project/",
-    api.FOLDER,
-    commands.FOLDER,
-    "gallery.md",
-)  # generated, or of the past: may name what is gone
-LINK = re.compile(r"(\]\()([^)#\s]+)")
-NAMED = re.compile(
-    r"<(a|h[1-6]|pre)\b.*?</\1>|<code>(nescio[\w.]*|nescio [a-z]+)</code>", re.DOTALL
-)
+GENERATED = (api, commands)
+ELSEWHERE = {**PROJECT, "README.md": "index.md"}
+UNCHECKED = ("project/", api.FOLDER, commands.FOLDER)  # of the past or the future, or generated
+LINK = re.compile(
+    r"(```+|`)(?!`).*?(?<!`)\1(?!`)|(\]\()([^)#\s]+)", re.DOTALL
+)  # or code, to skip it
+NAMED = re.compile(r"<(a|h[1-6]|pre)\b.*?</\1>|<code>([A-Za-z_.]+|nescio [a-z]+)</code>", re.DOTALL)
 
 
 class Notebook(File):
@@ -54,10 +51,7 @@ class Notebook(File):
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill in the parts of the navigation that are generated."""
-    assert config.nav is not None
-    config.nav = _filled(
-        config.nav, {f"{api.FOLDER}/": api.nav(), f"{commands.FOLDER}/": commands.nav()}
-    )
+    config.nav = _filled(config.nav, {f"{one.FOLDER}/": one.nav() for one in GENERATED})
     return config
 
 
@@ -71,21 +65,36 @@ def _filled(nav: Any, parts: dict[str, Any]) -> Any:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are generated, and those from outside of `docs`."""
-    made = {**api.pages(), **commands.pages()}
-    for source, page in PROJECT.items():
-        if page.startswith("project/"):
-            text = (ROOT / source).read_text()
-            made[page] = text if source.endswith(".md") else f"# License\n\n```text\n{text}```\n"
-    made[gallery.PAGE] = gallery.page()
-    for path, text in made.items():
-        files.append(File.generated(config, path, content=text))
+    named = set(_paths(config.nav))
+    for path, text in _made(named):
+        if path in named:
+            files.append(File.generated(config, path, content=text))
     for file in [one for one in files if one.src_uri.endswith(".ipynb")]:
         files.remove(file)
         files.append(_notebook(file, config))
     if config.extra.get("partial"):
-        present = {one.src_uri for one in files}
-        config.nav = _present(config.nav, present)
+        config.nav = _present(config.nav, {one.src_uri for one in files})
     return files
+
+
+def _paths(nav: Any) -> Iterator[str]:
+    """Every path in a navigation."""
+    if isinstance(nav, str):
+        yield nav
+    for one in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _paths(one)
+
+
+def _made(named: set[str]) -> Iterator[tuple[str, str]]:
+    """The path and the Markdown of pages that are not files of `docs`."""
+    for kind in GENERATED:
+        if f"{kind.FOLDER}/index.md" in named:
+            yield from kind.pages().items()
+    if gallery.PAGE in named:
+        yield gallery.PAGE, gallery.page()
+    for source, page in PROJECT.items():
+        text = (ROOT / source).read_text()
+        yield page, text if source.endswith(".md") else f"# License\n\n```text\n{text}```\n"
 
 
 def _notebook(file: File, config: MkDocsConfig) -> File:
@@ -118,36 +127,37 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:  # noqa
             f"docs/images/{name}.png is older than docs/pictures/{name}.py: "
             f"run python docs/site/pictures.py {name}"
         )
-    for path, picture in gallery.unknown_pictures():
+    for path, picture in gallery.unknown_pictures(Path(config.docs_dir)):
         log.warning(f"{path.name}: no file docs/pictures/*.py draws docs/images/{picture}")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Check the names of a page, hide what sets it up, and lead links to pages."""
     path = page.file.src_uri
+    if path.startswith(api.FOLDER):
+        page.meta["search"] = {"boost": 0.4}  # below the pages that explain
     if not path.startswith(UNCHECKED):
         for line, text in names.problems(markdown):
             log.warning(f"{path}:{line}: {text}")
-    text = LINK.sub(lambda found: found[1] + _inside(path, found[2]), without_setup(markdown))
+    text = LINK.sub(
+        lambda one: one[2] + _inside(path, one[3]) if one[2] else one[0], without_setup(markdown)
+    )
     config.extra["texts"][page.file.dest_uri] = text
     return text
 
 
 def _inside(page: str, target: str) -> str:
     """A link that leads to a file of the project, as a link to its page."""
-    home = {
-        new: posixpath.dirname(old) for old, new in PROJECT.items() if new.startswith("project/")
-    }
     if re.match(r"[a-z]+:|/", target):
         return target
-    folder = home.get(page, posixpath.join("docs", posixpath.dirname(page)))
+    folder = "" if page in PROJECT.values() else posixpath.join("docs", posixpath.dirname(page))
     full = posixpath.normpath(posixpath.join(folder, target))
-    inside = PROJECT.get(full, full.removeprefix("docs/"))
+    inside = ELSEWHERE.get(full, full.removeprefix("docs/"))
     return posixpath.relpath(inside, posixpath.dirname(page) or ".")
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Formulas become MathML, tables get a frame that scrolls, public names lead to the API."""
+    """Formulas become MathML; public names, classes and commands lead to the reference."""
     try:
         html = with_mathml(html)
     except FormulaError as error:
@@ -155,13 +165,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     here = posixpath.dirname(page.file.dest_uri) or "."
 
     def linked(found: re.Match[str]) -> str:
-        name = found[2]
-        target = name and (commands.url(name) if " " in name else api.url(name))
-        return (
-            f'<a class="name" href="{posixpath.relpath(target, here)}">{found[0]}</a>'
-            if target
-            else found[0]
-        )
+        name = found[2] or ""
+        target = commands.url(name) if " " in name else api.url(name)
+        link = target and posixpath.relpath(target, here)
+        return f'<a class="name" href="{link}">{found[0]}</a>' if target else found[0]
 
     return NAMED.sub(linked, html)
 

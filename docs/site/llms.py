@@ -17,12 +17,14 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 LEFT_OUT = ("Papers", "Reference", "Gallery")  # of llms-full.txt
+INLINE = re.compile(r'<img [^>]*src="data:[^>]*>')
 ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 
 def write(config: MkDocsConfig, nav: Navigation, texts: dict[str, str]) -> None:
     """Write the Markdown of every page, `llms.txt` and `llms-full.txt` into the site."""
     site = Path(config.site_dir)
+    texts = {path: INLINE.sub("(picture)", text) for path, text in texts.items()}
     for path, text in texts.items():
         (site / _markdown(path)).write_text(ENTRY.sub(_entry, text))
     head = f"# {config.site_name}\n\n> {config.site_description}\n"

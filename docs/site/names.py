@@ -110,8 +110,11 @@ def unknown(name: str) -> str | None:
 
 def _below(here: Any, path: str, part: str) -> tuple[Any] | None:
     """What is called `part` in a module, a class or a value; None if nothing is."""
-    if hasattr(here, part):
-        return (getattr(here, part),)
+    try:
+        if hasattr(here, part):
+            return (getattr(here, part),)
+    except (ImportError, ValueError):  # it needs a package that is not installed
+        return (None,)
     if part in getattr(here, "__dataclass_fields__", ()) or part in getattr(
         here, "__annotations__", ()
     ):
