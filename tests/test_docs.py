@@ -68,15 +68,22 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(DOCS if DOCS in page.parents else ROOT))
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a page; what was imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    for name in [n for n, file in files.items() if file and Path(file).is_relative_to(tmp_path)]:
+        del sys.modules[name]
+
+
 @pytest.mark.filterwarnings("ignore:.*(does not have many workers|LeafSpec|logging interval).*")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if {"python", "bash"} & {k for k, _ in blocks(p)}], ids=name_of
 )
-def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
     if name_of(page) in NEEDED:
         pytest.importorskip(NEEDED[name_of(page)])
     names: dict[str, object] = {"__name__": "__main__"}
@@ -85,7 +92,7 @@ def test_the_blocks_of_a_page_run(
             exec(compile(code, page.name, "exec"), names)
         if kind == "bash":
             for command, said in commands(code):
-                code_, output = run(command, tmp_path)
+                code_, output = run(command, folder)
                 assert code_ == said, f"{command}\n{output}"
 
 
