@@ -7,17 +7,10 @@ only reports warnings; `--out FOLDER` builds elsewhere; `--serve` watches the pa
 import argparse
 import logging
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NEEDED = {"mkdocs": "mkdocs", "material": "mkdocs-material", "mkdocstrings": "mkdocstrings"}
-NEEDED |= {"mkdocstrings_handlers": "mkdocstrings-python", "latex2mathml": "latex2mathml"}
-
-
-def missing() -> list[str]:
-    """The packages that the site needs and that are not installed."""
-    return [name for module, name in NEEDED.items() if find_spec(module) is None]
+CONFIG = ROOT / "mkdocs.yml"
 
 
 def main(words: list[str]) -> int:
@@ -27,24 +20,23 @@ def main(words: list[str]) -> int:
     options.add_argument("--out", default=str(ROOT / "build" / "site"), help="the folder")
     options.add_argument("--serve", action="store_true", help="serve, and watch the pages")
     asked = options.parse_args(words)
-    if missing():
-        print(f'the site needs {", ".join(missing())}: pip install "nescio[docs]"', file=sys.stderr)
-        return 1
+    import asks  # noqa: F401
+
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
     if asked.serve:
         from mkdocs.commands.serve import serve
 
-        serve(str(ROOT / "mkdocs.yml"), strict=False)
+        serve(str(CONFIG), strict=False)
         return 0
     return build(Path(asked.out), partial=asked.partial)
 
 
-def build(out: Path, *, partial: bool = False, config_file: Path = ROOT / "mkdocs.yml") -> int:
-    """Build the site into a folder."""
+def build(out: Path, *, partial: bool = False, config_file: Path = CONFIG) -> int:
+    """Build the site into a folder; 1 where there was an error or a warning."""
     from mkdocs.commands.build import build as run
     from mkdocs.config import load_config
     from mkdocs.exceptions import Abort, BuildError
 
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, force=True)
     config = load_config(str(config_file), site_dir=str(out), strict=not partial)
     config.extra["partial"] = partial
     config.plugins.on_startup(command="build", dirty=False)

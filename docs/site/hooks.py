@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import api
+import asks  # noqa: F401
 import commands
 import gallery
 import llms
