@@ -85,12 +85,11 @@ def url(name: str) -> str | None:
         parts = [*classes()[parts[0]].split("."), *parts[1:]]
     for length in range(len(parts), 0, -1):
         path = ".".join(parts[:length])
-        if path in homes() and homes()[path] in homes():
-            home = homes()[path]
+        home = homes().get(path, path)
+        if home in surface():  # a namespace, unless something in it was meant that is not public
+            return f"{FOLDER}/{home}.html" if length == len(parts) else None
+        if home in homes() and not isinstance(value(*home.rsplit(".", 1)), ModuleType):
             return f"{FOLDER}/{home.rpartition('.')[0]}.html#{home}"
-        path = homes().get(path, path)
-        if path in surface() and length == len(parts):
-            return f"{FOLDER}/{path}.html"
     return None
 
 

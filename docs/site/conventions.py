@@ -6,15 +6,16 @@ defaults of the signature. Public names that are imported from elsewhere are des
 name by which they are public, also where a module of the same name hides them.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 import griffe
-from api import surface
+from api import surface, value
 
-ITEM = re.compile(r"(?:^|(?<=[.;?] ))((?:\*{0,2}[a-z_]\w*)(?:, \*{0,2}[a-z_]\w*)*): ", re.MULTILINE)
+ITEM = re.compile(r"^((?:\*{0,2}[A-Za-z_]\w*)(?:, \*{0,2}[A-Za-z_]\w*)*): ", re.MULTILINE)
 DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -25,8 +26,9 @@ class Conventions(griffe.Extension):
         """Describe what is public in a package that was just loaded."""
         found = list(_public(pkg))
         at: dict[str, Any] = {one.path: lookup(pkg, one.path) for one, _, _ in found}
-        for thing in {id(one): one for _, _, one in found}.values():
+        for namespace, name, thing in {id(one[-1]): one for one in found}.values():
             if isinstance(thing, griffe.Function):
+                as_decorated(thing, value(namespace.path, name))
                 describe_function(thing)
             elif isinstance(thing, griffe.Class):
                 describe_class(thing)
@@ -67,6 +69,34 @@ def lookup(pkg: griffe.Module, path: str, *, module: bool = False) -> griffe.Obj
     return here  # type: ignore[no-any-return]
 
 
+def as_decorated(function: griffe.Function, thing: Any) -> None:
+    """Give a function the parameters that it has after its decorators, where they differ."""
+    if not inspect.isfunction(thing):
+        return
+    found = inspect.signature(thing)
+    if [one.name for one in function.parameters] == list(found.parameters):
+        return
+    function.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                one.name,
+                annotation=_annotation(one.annotation),
+                kind=griffe.ParameterKind[one.kind.name.lower()],
+                default=None if one.default is one.empty else repr(one.default),
+            )
+            for one in found.parameters.values()
+        )
+    )
+    function.returns = _annotation(found.return_annotation)
+
+
+def _annotation(annotation: Any) -> str | None:
+    """An annotation without the modules of its names."""
+    if annotation is inspect.Parameter.empty:
+        return None
+    return re.sub(r"\b[\w.]+\.(?=\w)", "", inspect.formatannotation(annotation))
+
+
 def describe_function(function: griffe.Function) -> None:
     """Give a function its prose and a table of its parameters."""
     own = [one for one in function.parameters if one.name not in ("self", "cls")]
@@ -91,6 +121,9 @@ def describe_class(class_: griffe.Class) -> None:
     own = [one for one in init.parameters if one.name != "self"] if init is not None else []
     fields = {one.name for one in own if not one.name.startswith("_")}
     prose, said = split(class_.docstring, sorted(fields))
+    if init is not None and init.docstring is not None:
+        more, about = split(init.docstring, sorted(fields))
+        prose, said = f"{prose}\n\n{more}".strip(), said | about
     rows = []
     for one in own:
         if one.name in fields:

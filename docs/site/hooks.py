@@ -40,6 +40,8 @@ LINK = re.compile(
     r"(```+|`)(?!`).*?(?<!`)\1(?!`)|(\]\()([^)#\s]+)", re.DOTALL
 )  # or code, to skip it
 NAMED = re.compile(r"<(a|h[1-6]|pre)\b.*?</\1>|<code>([A-Za-z_.]+|nescio [a-z]+)</code>", re.DOTALL)
+TABLE = re.compile(r'<table(?! class="(?:sheet|highlighttable))[^>]*>(.*?)</table>', re.DOTALL)
+SEARCH = 'data-md-component="search" role="dialog" aria-label="Search"'
 
 
 class Notebook(File):
@@ -158,7 +160,7 @@ def _inside(page: str, target: str) -> str:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Formulas become MathML; public names, classes and commands lead to the reference."""
+    """Formulas become MathML, public names and commands links to the reference; tables scroll."""
     try:
         html = with_mathml(html)
     except FormulaError as error:
@@ -171,7 +173,14 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         link = target and posixpath.relpath(target, here)
         return f'<a class="name" href="{link}">{found[0]}</a>' if target else found[0]
 
-    return NAMED.sub(linked, html)
+    return TABLE.sub(
+        r'<div class="scroll"><table class="sheet">\1</table></div>', NAMED.sub(linked, html)
+    )
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Give the search a name, which the theme leaves out."""
+    return output.replace('data-md-component="search" role="dialog"', SEARCH)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
