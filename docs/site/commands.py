@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import prose
 
+import prose
 from nescio.cli.main import COMMANDS, Reference, reference
 
 FOLDER = "reference/commands"

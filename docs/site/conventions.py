@@ -10,9 +10,11 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import griffe
+
 from api import surface, value
 
 ITEM = re.compile(r"^((?:\*{0,2}[A-Za-z_]\w*)(?:, \*{0,2}[A-Za-z_]\w*)*): ", re.MULTILINE)
@@ -117,7 +119,7 @@ def describe_function(function: griffe.Function) -> None:
 
 def describe_class(class_: griffe.Class) -> None:
     """Give a class a table of what it is made from, and describe its methods."""
-    init = class_.members.get("__init__")
+    init: Any = class_.members.get("__init__")
     own = [one for one in init.parameters if one.name != "self"] if init is not None else []
     fields = {one.name for one in own if not one.name.startswith("_")}
     prose, said = split(class_.docstring, sorted(fields))
@@ -149,8 +151,9 @@ def describe_class(class_: griffe.Class) -> None:
 def _attributes(class_: griffe.Class, said: dict[str, str]) -> Iterator[griffe.DocstringParameter]:
     """The fields of a named tuple or a protocol."""
     for name, one in class_.members.items():
-        plain = isinstance(one, griffe.Attribute) and "property" not in one.labels
-        if plain and one.annotation is not None and not name.startswith("_"):
+        if not isinstance(one, griffe.Attribute) or "property" in one.labels:
+            continue
+        if one.annotation is not None and not name.startswith("_"):
             value = None if one.value is None else str(one.value)
             text = said.get(name) or beside(class_, name)
             yield griffe.DocstringParameter(
@@ -197,9 +200,10 @@ def markdown(prose: str) -> str:
 def beside(class_: griffe.Class, name: str) -> str:
     """The comment beside a field, of the class or of one that it extends."""
     for one in (class_, *class_.mro()):
-        if (field := one.members.get(name)) is not None and field.lineno and field.endlineno:
-            lines = field.lines_collection[field.filepath][field.lineno - 1 : field.endlineno]
-            found = re.search(r"\s# (?!noqa|type:)(.*)", "\n".join(lines[-1:]))
+        if (field := one.members.get(name)) is not None and field.endlineno:
+            assert isinstance(field.filepath, Path)
+            last = field.lines_collection[field.filepath][field.endlineno - 1]
+            found = re.search(r"\s# (?!noqa|type:)(.*)", last)
             return found[1] if found else ""
     return ""
 

@@ -10,6 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+
 import api
 import asks  # noqa: F401
 import commands
@@ -19,11 +25,6 @@ import names
 import notebook_pages
 import pictures
 from formulas import FormulaError, with_mathml
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files, InclusionLevel
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
 from prose import without_setup
 
 log = logging.getLogger("mkdocs.hooks.site")

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 
-import prose
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure import StructureItem
-from mkdocs.structure.nav import Navigation
+from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
+
+import prose
 
 LEFT_OUT = ("Papers", "Reference", "Gallery")  # of llms-full.txt
 INLINE = re.compile(r'<img [^>]*src="data:[^>]*>')
@@ -48,14 +49,14 @@ def sections(nav: Navigation) -> Iterator[tuple[str, list[Page]]]:
     if alone:
         yield "Overview", alone
     for one in nav.items:
-        if one.is_section:
+        if isinstance(one, Section):
             yield str(one.title), list(_pages(one))
 
 
 def _pages(item: StructureItem) -> Iterator[Page]:
     if isinstance(item, Page):
         yield item
-    for below in item.children or ():
+    for below in item.children if isinstance(item, Section) else ():
         yield from _pages(below)
 
 

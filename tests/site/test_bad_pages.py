@@ -68,13 +68,13 @@ def test_a_notebook_older_than_its_code_is_reported(small):
 
 
 STARTS = {
-    "build.py": "sys.path.insert(0, 'docs/site'); runpy.run_path('docs/site/build.py', run_name=NAME)",
+    "build.py": "sys.path[:0] = ['docs/site']; runpy.run_path('docs/site/build.py', run_name=NAME)",
     "mkdocs": "sys.argv.insert(1, 'build'); runpy.run_module('mkdocs', run_name=NAME)",
 }
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_without_the_extra_the_build_says_what_to_install(start, tmp_path):
+def test_without_the_extra_the_build_says_what_to_install(start):
     code = (
         "import runpy, sys; NAME = '__main__'; sys.modules['latex2mathml'] = None; "
         f"sys.argv = ['it']; {STARTS[start]}"
