@@ -1,4 +1,4 @@
-"""The tutorials run from top to bottom, and what is stored in them comes from the code they have."""
+"""The tutorials run from top to bottom, and their outputs come from the code that they have."""
 
 import importlib.util
 import json

@@ -2,9 +2,9 @@
 
 A tutorial is a notebook `docs/tutorials/NAME.ipynb`. Its code cells run in one namespace, in an
 empty folder, without Jupyter; printed text, the last expression of each cell and its figures are
-stored in the notebook. `metadata.nescio` has the digest of the code that ran, and its processor seconds. Only
-notebooks whose code has changed since are run, or those that are named. `--check` runs nothing,
-lists the notebooks that are out of date and ends with 1 if there are any.
+stored in the notebook. `metadata.nescio` has the digest of the code that ran, and its seconds on
+one processor. Only notebooks whose code has changed since are run, or those that are named.
+`--check` runs nothing, lists the notebooks that are out of date and ends with 1 if there are any.
 """
 
 import ast
