@@ -1,6 +1,7 @@
 # make demo   audit a small network on the embedded digits; pages land in nescio-audit/
 # make test   run the test suite
 # make check  format, lint and type-check
+# make live   make docs/live/audit.html again, the audit page that the documentation shows
 # make bench  measure against the peers and rewrite docs/benchmarks.md
 # make mutants      change sampled lines and see which tests notice; mutants.json has the survivors
 # make test-oldest  run the tests with the oldest versions that pyproject.toml claims
@@ -15,7 +16,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench mutants test-oldest test-newest clean
+.PHONY: demo test check live bench mutants test-oldest test-newest clean
 
 demo: $(READY)
 	$(BIN)/nescio audit || [ $$? -eq 2 ]  # 2: attention, as for every ReLU network
@@ -27,6 +28,11 @@ check: $(READY)
 	$(BIN)/ruff format $(if $(CI),--check) .
 	$(BIN)/ruff check $(if $(CI),,--fix) .
 	$(BIN)/mypy
+
+live: $(READY)
+	rm -rf build/live && mkdir -p build/live
+	cd build/live && { $(abspath $(BIN))/nescio audit || [ $$? -eq 2 ]; }
+	cp build/live/nescio-audit/audit.html docs/live/audit.html
 
 bench: $(READY)
 	$(BIN)/pip install -q -c constraints.txt -r benchmarks/requirements.txt
