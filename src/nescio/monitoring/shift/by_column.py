@@ -61,6 +61,13 @@ class ColumnShifts:
         """
         return list(dict.fromkeys(row.column for row in self.rows if row.adjusted <= level))
 
+    def __str__(self) -> str:
+        """One line per test, the smallest p-value first."""
+        rows = sorted(self.rows, key=lambda row: row.p_value)
+        width = max(len("column"), *(len(row.column) for row in rows))
+        lines = [f"{row.column:<{width}}  {row.adjusted:<16.3g}  {row.test}" for row in rows]
+        return "\n".join([f"{'column':<{width}}  adjusted p-value  test", *lines])
+
 
 def by_column(
     before: Any,
