@@ -118,9 +118,11 @@ def class_alone(where: str, kind: type) -> Documented:
         text = ""
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         own = [name for name in inspect.get_annotations(kind) if not name.startswith("_")]
-        every = (
-            [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else own
-        )
+        every = own
+        if dataclasses.is_dataclass(kind):
+            every = [one.name for one in dataclasses.fields(kind)]
+            set_later = {one.name for one in dataclasses.fields(kind) if not one.init}
+            own = [name for name in own if name not in set_later]
         return Documented(where, text, tuple(own) if len(own) > FEW else (), (), (*every, *own))
     if "__init__" not in vars(kind):
         return Documented(where, text, (), (), tuple(inspect.get_annotations(kind)))

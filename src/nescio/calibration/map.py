@@ -379,7 +379,8 @@ def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator]:
 
         own = list(inspect.signature(fitted).parameters.values())[2:]
         first = list(inspect.signature(calibrated).parameters.values())[1:4]
-        build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+        seen = inspect.Signature([*first, *own], return_annotation=Calibrated)
+        build.__signature__ = seen  # type: ignore[attr-defined]
         fits.named(name)(fitted)
         maps.named(name)(apply)
         return calibrators.register(build)
