@@ -149,3 +149,14 @@ def test_every_acquisition_stands_in_the_table(name: str) -> None:
 @pytest.mark.parametrize("name", registry.agents)
 def test_every_agent_stands_in_the_table(name: str) -> None:
     assert f"| `{name}` |" in (DOCS / "methods" / "exploration.md").read_text()
+
+
+def test_the_numbers_of_the_choice_are_in_their_tables() -> None:
+    page = DOCS / "choose.md"
+    _, _, listed = page.read_text().partition("## The numbers")
+    rows = re.findall(r"^\| (\d[^|]*) \|[^|]*\| \[[^]]*\]\(([^)]+)\) \|", listed, re.MULTILINE)
+    assert len(rows) >= 13
+    for numbers, table in rows:
+        text = (page.parent / table).read_text()
+        for number in numbers.split(", "):
+            assert number in text, f"{number} is not in {table}"

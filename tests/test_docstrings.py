@@ -177,10 +177,8 @@ def shares() -> tuple[float, float]:
     return sum(bool(one.text) for one in every) / len(every), sum(known) / len(known)
 
 
-def test_the_shares() -> None:
-    with_docstring, named = shares()
-    assert with_docstring >= 0.95
-    assert named == 1
+def test_all_functions_and_parameters_are_documented() -> None:
+    assert shares() == (1.0, 1.0)
 
 
 def _example(first, *, size=1, **others):

@@ -139,8 +139,8 @@ def colors(brightness: float = 0.2, *, contrast: float = 0.3, tint: float = 0.1)
     """Make each image lighter or darker, of more or less contrast, and tint it.
 
     The distance from the image's mean is multiplied by exp(u + v), u between -contrast and
-    contrast, v
-    between -tint and tint for each channel. Bytes are rounded and clipped; label maps stay.
+    contrast, v between -tint and tint for each channel. Bytes are rounded and clipped; label maps
+    stay.
 
     brightness: the largest shift of all values, in the units of the inputs; bytes are 0 to 1.
     contrast: the largest logarithm of the factor of an image.

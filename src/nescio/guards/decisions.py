@@ -197,10 +197,8 @@ class Decisions(Decided):
         """Shares of the inputs by decision; with true labels also the errors among the answers.
 
         "inputs" and "errors" are counts; "answer", "unsure", "ood", "out_of_range" and
-        "set_coverage" are
-        shares of all inputs; "risk" is the share of the answers that are wrong, None where nothing
-        is
-        answered.
+        "set_coverage" are shares of all inputs; "risk" is the share of the answers that are wrong,
+        None where nothing is answered.
 
         labels: true classes `(N,)`; None: unknown.
         """

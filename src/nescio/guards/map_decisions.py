@@ -72,10 +72,8 @@ class MapDecisions:
         """The number of images and the mean share of answered pixels; with true labels the risk.
 
         "images" is a count; "answered" is the mean share of an image's pixels; "risk" is the mean
-        share of
-        an image's labeled pixels that are answered and wrong, which is bounded; "selective_risk" is
-        the
-        share of wrong ones among all answered pixels, which is not.
+        share of an image's labeled pixels that are answered and wrong, which is bounded;
+        "selective_risk" is the share of wrong ones among all answered pixels, which is not.
 
         truth: true classes, `(N, H, W)`; None: unknown.
         """

@@ -68,12 +68,9 @@ class RegressionDecisions(Decided):
         """Shares of the inputs by decision; with targets also the misses among the answers.
 
         "inputs" and "misses" are counts; "answer", "unsure", "ood", "out_of_range" and
-        "interval_coverage"
-        are shares of all inputs; "mean_width" is over inputs with finite intervals and targets;
-        "risk" is
-        the share of the answers whose interval misses, and "rmse" that of the answers, None where
-        nothing
-        is answered.
+        "interval_coverage" are shares of all inputs; "mean_width" is over inputs with finite
+        intervals and targets; "risk" is the share of the answers whose interval misses, and "rmse"
+        that of the answers, None where nothing is answered.
 
         targets: true targets, `(N,)` or `(N, D)`; None: unknown.
         """

@@ -56,8 +56,7 @@ def rbf(
     """Weighted sums of Gaussian bumps around fixed centers; far away every class is as likely.
 
     The centers are random numbers until `centered` moves them to data; `median_gamma` finds a width
-    for
-    them.
+    for them.
 
     inputs: number of features, or the shape of an image, which is flattened.
     outputs: number of outputs, such as classes.

@@ -106,10 +106,9 @@ class Scattering(nn.Module):
         """The largest change of the coefficients of an image that moves, as a share of its norm.
 
         It moves by up to `pixels` whole pixels, in any direction: wavelets and moduli move along,
-        and only
-        the averages tell. The bound grows in proportion to the distance, and falls to about a
-        quarter with
-        each further scale: the averages are smoother, and there are fewer of them.
+        and only the averages tell. The bound grows in proportion to the distance, and falls to
+        about a quarter with each further scale: the averages are smoother, and there are fewer of
+        them.
         """
         height, width = self.low.shape
         rows, columns = (2 * math.pi * torch.fft.fftfreq(n).double() for n in (height, width))

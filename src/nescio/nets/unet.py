@@ -29,8 +29,7 @@ def unet(
 
     It returns `(N, outputs, H, W)`, class logits for each pixel; images of any other height and
     width run as well. Each level has half the size of the one above and twice the channels, with
-    two
-    3x3 convolutions with BatchNorm on the way down and two on the way up.
+    two 3x3 convolutions with BatchNorm on the way down and two on the way up.
 
         unet((3, 90, 120), 11, width=16, dropout=0.3)
 

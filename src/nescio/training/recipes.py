@@ -209,9 +209,8 @@ def acet(
     """A network with low confidence around noise, at its most confident points (ACET).
 
     The attack goes on from epoch to epoch, by a step of free * radius that the training pass gives,
-    and
-    by `steps` steps, of radius / steps each. The paper's attack starts again each time: steps=40,
-    keep=0.
+    and by `steps` steps, of radius / steps each. The paper's attack starts again each time:
+    steps=40, keep=0.
 
     head: how outputs are read; None: class logits.
     ood: OOD source to be unsure on, as in `ceda`; images must lie in the range of the training

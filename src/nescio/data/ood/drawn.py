@@ -52,8 +52,7 @@ def overlaid(x: Array, *, shift: int = 4, seed: int = 0) -> OODSource:
     """Two different images on top of each other: the larger value of each pixel.
 
     Input i is made from image i mod N of `x` in an order given by `seed` and from another one drawn
-    by
-    (seed, i). Two images of one class may still look like that class.
+    by (seed, i). Two images of one class may still look like that class.
 
     x: images, `(N, C, H, W)`; bytes are read as 0 to 1.
     shift: the largest move of each image up or down and left or right, in pixels; what leaves the

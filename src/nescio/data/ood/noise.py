@@ -59,8 +59,7 @@ def smoothed(ood: OODSource, *, low: float = 1.0, high: float = 2.5, seed: int =
 
     The filter is a Gaussian of 15 x 15 pixels with symmetric padding. Then the smallest value of an
     image, all channels together, becomes 0 and the largest 1. An image of one value has no range:
-    it
-    stays as it is.
+    it stays as it is.
 
     ood: the source of the images.
     low, high: range of the filter's sigma, in pixels, which is drawn uniformly for each image.

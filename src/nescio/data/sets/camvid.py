@@ -23,10 +23,8 @@ def camvid(*, folder: str | None = None, validation: int = 0, seed: int = 0) -> 
     """468 road scenes of 120 x 90 pixels, each pixel of one of 11 classes; needs NESCIO_DATA.
 
     The 367 training frames of the SegNet split train; its 101 validation frames are the test part
-    (its
-    test frames are not read). They are frames of films: neighbors are alike, and the test frames
-    are of
-    one stretch of a film that also trains. Label 11, no class, is the ignore index.
+    (its test frames are not read). They are frames of films: neighbors are alike, and the test
+    frames are of one stretch of a film that also trains. Label 11, no class, is the ignore index.
 
     folder: where the folder `camvid` is; None: where NESCIO_DATA says.
     validation: number of training samples, chosen by `seed`, that become validation data.
