@@ -94,6 +94,9 @@ def problems(one: Documented) -> Iterator[str]:
         if name not in named and name not in quoted:
             yield f"{one.where}: {name!r} is neither an item nor in backticks"
     yield from (f"{one.where}: indent the continuation {line!r}" for line in run_on(one.text))
+    order = [name for name in one.fields if name in named]
+    if [name for name in named if name in order] != list(dict.fromkeys(order)):
+        yield f"{one.where}: items are those of {', '.join(order)}, in this order and once each"
 
 
 def function(where: str, part: Any, *, method: bool = False) -> Documented:
@@ -195,6 +198,10 @@ def _example(first, *, size=1, **others):
         ("Of `first`.\n\nsize: of it.\nwidth: gone.", ["the item 'width' is no parameter"]),
         ("Of `first`.\n\n>>> 1\nwidth: 1\n\nsize: of it.", []),
         ("Of first.\n\nsize: of it.", ["'first' is neither an item nor in backticks"]),
+        (
+            "One.\n\nsize: of it.\nfirst: one.",
+            ["items are those of first, size, in this order and once each"],
+        ),
         (
             "Of\n`first`.\n\nsize: of it.",
             ["the first sentence needs one line, and a blank one after it"],
