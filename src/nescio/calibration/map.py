@@ -298,7 +298,7 @@ class Calibrated:
     map: "Map | LabelMaps"
 
     def networks(self) -> list[Member]:
-        """Those of `inner` with scaled logits; temperature and Platt scaling only."""
+        """The networks of `inner` with scaled logits; temperature and Platt scaling only."""
         return [self._scaled(member) for member in networks(self.inner)]
 
     def _scaled(self, member: Member) -> Member:

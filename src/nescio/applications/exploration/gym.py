@@ -40,7 +40,7 @@ class GymEnvironment:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation."""
+        """The shape of one observation."""
         return (len(self.ranges),)
 
     def start(self, seeds: Sequence[int]) -> "GymRuns":
