@@ -30,8 +30,8 @@ EXAMPLES = {
     "a small network that is trained on half-moons": "nescio pieces",
     "your network of two inputs, on a box": "nescio pieces mymodule:make_net "
     "--weights w.safetensors --box -3 3 -3 3",
-    "the plane through three samples of a network with more inputs": "nescio pieces runs/digits "
-    "--data digits --samples 0 1 2 --color confidence",
+    "the plane through three samples, for networks of any number of inputs": "nescio pieces "
+    "runs/moons --data half_moons --samples 0 1 2 --color confidence",
 }
 
 

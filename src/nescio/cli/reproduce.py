@@ -24,7 +24,8 @@ PARAMETERS = [
 
 EXAMPLES = {
     "what can be reproduced, what data it needs, how long it takes": "nescio reproduce",
-    "a paper with small budgets": "nescio reproduce know-your-limits --quick",
+    "one part of a paper, with small budgets": "nescio reproduce know-your-limits --quick "
+    "--part softmax",
 }
 
 

@@ -38,8 +38,8 @@ PARAMETERS = [
 
 EXAMPLES = {
     "your network": "nescio stability mymodule:make_net --weights w.safetensors --data test.npz",
-    "a run on images, in another norm, of fewer samples": "nescio stability runs/digits "
-    "--data digits --norm l2 --samples 20 --steps 5",
+    "a trained run, in another norm, on fewer samples": "nescio stability runs/moons "
+    "--data half_moons --norm l2 --samples 20",
 }
 
 
