@@ -23,7 +23,7 @@ def _explain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     page = _page(ctx)
     text = json.loads(resources.files("nescio.cli").joinpath("pages.json").read_text("utf-8"))[page]
     click.echo(textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False))
-    click.echo(f"\nThe whole page: docs/{page}. The options: {ctx.command_path} --help")
+    click.echo(f"\nthe whole page: docs/{page}\noptions and examples: {ctx.command_path} --help")
     ctx.exit()
 
 
