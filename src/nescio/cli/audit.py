@@ -22,7 +22,7 @@ PARAMETERS = [
         opt.HEAD,
     ),
     *titled("The data",
-        opt.TEST_DATA,
+        opt.test_data("required with NETWORK"),
         data_option("train", "Training data, named in the same way. They fit the guard's detector, "
             "give the range of the noise, and train --recipe.  [default: none]"),
         data_option("validation", "Validation data, other samples than --data. They fit "

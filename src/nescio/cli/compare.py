@@ -22,7 +22,7 @@ PARAMETERS = [
             type=opt.Choice(["mean", "max", "flatten", "tokens", "first"])),
     ),
     *titled("The data",
-        opt.TEST_DATA,
+        opt.test_data("required with NETWORK"),
         data_option("train", "Training data, named in the same way; they fit the detectors.  "
             "[default: only detectors without a fit are compared]"),
         option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, "

@@ -16,7 +16,7 @@ PARAMETERS = [
     opt.argument("network", type=opt.PATH),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
-    opt.TEST_DATA,
+    opt.test_data("required"),
     option("--norm", "The norm of changes of inputs and of logits.", default="linf",
         type=opt.Choice(["linf", "l2", "l1"])),
     option("--samples", "The number of correct answers that are attacked, and of images that are "
