@@ -31,7 +31,7 @@ EXAMPLES = {
 }
 
 
-@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="errata.md")
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="how-to/reproduce.md")
 def reproduce(
     experiment: str | None, parts: tuple[str, ...], out: str | None, **settings: Any
 ) -> None:
