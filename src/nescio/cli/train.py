@@ -104,7 +104,7 @@ def train(**words: Any) -> None:
     command with the same folder resumes a run that was stopped, to the same result; a finished run
     is only read. `nescio predict`, `nescio guard` and `nescio audit` take the folder.
 
-    An .npz file has x and y, or x_train, y_train, x_validation, ... in parts; integer y are classes,
+    An .npz file has x and y, or parts x_train, y_train, x_validation, ...; integer y are classes,
     other numbers the targets of a regression, and uint8 images are divided by 255. Of x and y, and
     of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
