@@ -22,7 +22,7 @@ PARAMETERS = [
         opt.HEAD,
     ),
     *titled("The data",
-        opt.TEST_DATA,
+        opt.test_data("required with NETWORK"),
         data_option("train", "Training data, named in the same way. They fit the guard's detector, "
             "give the range of the noise, and train --recipe.  [default: none]"),
         data_option("validation", "Validation data, other samples than --data. They fit "
@@ -75,13 +75,14 @@ PARAMETERS = [
 ]
 # fmt: on
 EXAMPLES = {
-    "a small network on 8x8 digits, beside remedies for overconfidence": "nescio audit",
+    "a small network on 8x8 digits, beside remedies for overconfidence": "nescio audit "
+    "--budget quick",
     "your network: a function that returns it, its weights, arrays x and y": "nescio audit "
     "mymodule:make_net --weights w.safetensors --data test.npz --train train.npz",
     "a folder that `nescio train` wrote, with OOD data and limits of your own": "nescio audit "
     'runs/moons --data test.npz --ood other=other.npz --require "ece<0.05" --budget quick',
     "a table: the column to predict, and a group for the accuracy by group": "nescio audit "
-    "runs/patients --data patients.csv --target died --group hospital --budget quick",
+    "runs/patients --data new-patients.csv --target died --group hospital --budget quick",
     "a network that predicts numbers: the audit is about its intervals": "nescio audit "
     "mymodule:make_regressor --weights price.safetensors --data prices.csv --target price "
     "--head gaussian --budget quick",

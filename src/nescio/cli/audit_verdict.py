@@ -1,7 +1,6 @@
 """How `nescio audit` ends: the verdict on one screen, the files, and the exit code."""
 
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ WRITE_TESTS = option("--write-tests", "Also write every finding as a test of pyt
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
+        from importlib import resources
+
         found = resources.files("nescio.report").joinpath("audit.schema.json")
         click.echo(found.read_text("utf-8"), nl=False)
         ctx.exit()

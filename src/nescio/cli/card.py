@@ -37,8 +37,11 @@ def card(audit: str, guard: str | None, out: str, markdown: str | None, key: str
     files, the guarantees, what was proved, every number as printed, the versions and the commands.
     `nescio verify` checks all of it.
 
-    A key for signatures: openssl genpkey -algorithm ed25519 -out key.pem; its public part, which
-    those who verify need: openssl pkey -in key.pem -pubout -out public.pem
+    A key for signatures, and its public part, which those who verify need:
+
+    \b
+      openssl genpkey -algorithm ed25519 -out key.pem
+      openssl pkey -in key.pem -pubout -out public.pem
     """
     from nescio.core import load, write_atomically  # its help needs none of this
     from nescio.evaluation import make_card

@@ -22,7 +22,7 @@ PARAMETERS = [
             type=opt.Choice(["mean", "max", "flatten", "tokens", "first"])),
     ),
     *titled("The data",
-        opt.TEST_DATA,
+        opt.test_data("required with NETWORK"),
         data_option("train", "Training data, named in the same way; they fit the detectors.  "
             "[default: only detectors without a fit are compared]"),
         option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, "
@@ -75,8 +75,9 @@ def compare(**words: Any) -> None:
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
 
     Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Detectors that a
-    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex, .json,
-    roc.png, histograms.png and the scores into the folder --out.
+    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex and .json,
+    roc.png, histograms.png and scores.safetensors, which nescio.Comparison.load reads, into the
+    folder --out. An OOD source gives as many inputs as --data has.
 
     DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data. Of a
     network that runs elsewhere, arrays of what it gave are enough.

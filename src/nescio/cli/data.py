@@ -15,7 +15,7 @@ FOLDER = opt.option(
 
 ALL = {
     "which data sets there are, and which are here": "nescio data list",
-    "one of them from its publisher": "nescio data download letters --folder data",
+    "one of them from its publisher": "nescio data download mnist --folder data",
 }
 ONE = opt.Name("downloads")
 

@@ -14,7 +14,7 @@ PARAMETERS = [
     opt.argument("before", type=opt.PATH),
     opt.argument("after", type=opt.PATH),
     option("--only", "Compare this number alone, such as accuracy or abstained[letters]. "
-        "Repeatable.", multiple=True, metavar="NAME"),
+        "Repeatable.  [default: all numbers]", multiple=True, metavar="NAME"),
     option("--html", "Also write one self-contained page.", type=opt.PATH, metavar="FILE"),
     option("--markdown", "Also write the result in Markdown.", type=opt.PATH, metavar="FILE"),
     option("--level", "The level of the intervals; one minus it bounds the chance of a false "

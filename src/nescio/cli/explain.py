@@ -17,7 +17,7 @@ PARAMETERS = [
     opt.NET_OF_RUN,
     data_option("train", "The data that NETWORK was trained on: an .npz file with x and y, the "
         "name of a data set, or, with --target, a table.", required=True),
-    opt.TEST_DATA,
+    opt.test_data("required without --labels"),
     option("--index", "A test sample to explain, counted from 0. Repeatable.  [default: the most "
         "confident errors]", multiple=True, type=opt.COUNT),
     option("--errors", "The number of confident errors to explain.", default=3,

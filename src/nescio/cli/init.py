@@ -70,8 +70,8 @@ EXAMPLE = {
 PARAMETERS = [
     argument("network", metavar="[NETWORK]", required=False, type=opt.PATH),
     opt.WEIGHTS,
-    opt.TEST_DATA,
-    data_option("train", "Training data, as --data."),
+    data_option("data", "Test data: an .npz file with x and y.  [default: digits]"),
+    data_option("train", "Training data: an .npz file with x and y.  [default: none]"),
     option(
         "--budget",
         "The budget of the audit in the script.",

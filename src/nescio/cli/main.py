@@ -121,10 +121,10 @@ EXAMPLES = {
     "a small network on digits, audited in a minute": "nescio audit --budget quick",
     "how far can my network be trusted?": "nescio audit mymodule:make_net "
     "--weights w.safetensors --data test.npz --train train.npz",
-    "a guard, and its decisions about new inputs": "nescio guard mymodule:make_net "
+    "a guard: of what it answers, at most 2 % are wrong": "nescio guard mymodule:make_net "
     "--weights w.safetensors --calibration calibration.npz --train train.npz",
-    "answer or abstain": "nescio score guard.safetensors new.npz --net mymodule:make_net "
-    "--out decisions.csv",
+    "its decisions, answer or abstain, about new inputs": "nescio score guard.safetensors "
+    "new.npz --net mymodule:make_net --out decisions.csv",
 }
 
 

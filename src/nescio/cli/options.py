@@ -37,8 +37,6 @@ OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an in
 HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list heads`, with options "
     "as in gaussian,floor=0.001 or binary,label=0.  [default: class logits, or one logit of labels "
     "0 and 1; what is unclear is asked for]", metavar="NAME", type=Name("heads"))
-TEST_DATA = data_option("data", "Test data: an .npz file with x and y, a .ts file, the name of a "
-    "data set, or, with --target, a .csv or .parquet file.")
 REPEATS = option("--repeats", "Take equal inputs as separate samples, as in tables of few values: "
     "no sample that calibrates the guard is then recognized as training data.", is_flag=True)
 TARGET = option("--target", "The column with the class, or the number that is predicted (several: "
@@ -89,6 +87,12 @@ def device() -> Any:
 
     context = click.get_current_context(silent=True)
     return (context.meta if context else {}).get(DEVICE_CHOSEN, torch.device("cpu"))
+
+
+def test_data(needed: str) -> Option:
+    """The option --data of commands that test; `needed` says when it must be given."""
+    text = "Test data: an .npz file with x and y, a .ts file, the name of a data set, or, with "
+    return data_option("data", f"{text}--target, a .csv or .parquet file.  [{needed}]")
 
 
 def out_folder(default: str) -> Option:

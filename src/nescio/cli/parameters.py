@@ -87,7 +87,7 @@ def option(names: str, text: str, **settings: Any) -> Option:
 
 
 def titled(heading: str, *options: Option) -> list[Option]:
-    """The options below a heading of their own."""
+    """The options below another heading."""
     copies = [copy(one) for one in options]
     for one in copies:
         one.heading = heading

@@ -30,8 +30,8 @@ EXAMPLES = {
     "a small network that is trained on half-moons": "nescio pieces",
     "your network of two inputs, on a box": "nescio pieces mymodule:make_net "
     "--weights w.safetensors --box -3 3 -3 3",
-    "the plane through three samples of a network with more inputs": "nescio pieces runs/digits "
-    "--data digits --samples 0 1 2 --color confidence",
+    "the plane through three samples, for networks of any number of inputs": "nescio pieces "
+    "runs/moons --data half_moons --samples 0 1 2 --color confidence",
 }
 
 
@@ -44,7 +44,14 @@ def pieces(**words: Any) -> None:
     of a network with more, --data and --samples choose a plane through three samples. Without
     NETWORK, a small one is trained on half-moons.
 
-    Writes pieces.png, pieces.json and pieces.npz into the folder --out.
+    Prints the number of regions beside published upper bounds, the unbounded ones, the segments of
+    the decision boundary with the directions in which they run to infinity, and the share of the
+    area of each class. Only regions that meet the box are listed: a larger box may show more.
+
+    Writes pieces.png, pieces.json and pieces.npz into the folder --out. The last has all members
+    one after the other: vertices (V, 2), offsets (P + 1,) of the regions in them, maps (P, C, 3)
+    with logits = maps @ (u, v, 1), areas, unbounded, directions, spread, member (P,), and the
+    plane: input = origin + u basis[0] + v basis[1].
     """
     from nescio.cli.work.pieces import draw_named
 

@@ -11,10 +11,12 @@ from nescio.cli.verbs import Verb
 # fmt: off
 PARAMETERS = [
     opt.argument("experiment", required=False, type=opt.Name("experiments")),
-    option("--part parts", "Run only this part. Repeatable.", multiple=True),
+    option("--part parts", "Run only this part. Repeatable.  [default: all]", multiple=True,
+        metavar="NAME"),
     option("--quick", "Use small budgets; without EXPERIMENT, the list says how long it takes.",
         is_flag=True),
-    option("--out", "The folder for the results.  [default: nescio-EXPERIMENT]",
+    option("--out", "The folder for the results.  [default: nescio-EXPERIMENT, with "
+        "--quick nescio-EXPERIMENT-quick]",
         type=opt.PATH),
     option("--bits", "Give entropies in bits instead of nats.", is_flag=True),
     opt.SEED,
@@ -24,11 +26,12 @@ PARAMETERS = [
 
 EXAMPLES = {
     "what can be reproduced, what data it needs, how long it takes": "nescio reproduce",
-    "a paper with small budgets": "nescio reproduce know-your-limits --quick",
+    "one part of a paper, with small budgets": "nescio reproduce know-your-limits --quick "
+    "--part softmax",
 }
 
 
-@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="errata.md")
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="how-to/reproduce.md")
 def reproduce(
     experiment: str | None, parts: tuple[str, ...], out: str | None, **settings: Any
 ) -> None:

@@ -71,7 +71,9 @@ def score(
     Options follow after a colon: columns=, without= and keep= of tables, header=no of a .csv,
     array= of an .npz, length= of a .ts, size= and mode= of images, or a change such as crop=28.
     Where the guard was made from a table, its columns are taken by name; columns= of other names
-    takes those instead. rows.csv:keep=patient,date copies these columns beside the decisions.
+    takes those instead. rows.csv:keep=patient,date copies these columns beside the decisions. The
+    first row of a .csv is a header if one of its values is not a number, or if they are 0, 1, 2,
+    ... in order.
 
     Each input has one row: sample, decision, label, probability, p_value, score, failure_score,
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file

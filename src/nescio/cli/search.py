@@ -31,14 +31,15 @@ EXAMPLES = {
 }
 
 
-@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="errata.md")
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="how-to/reproduce.md")
 def search(model: str, out: str, **options: Any) -> None:
     """Search hyper-parameters on half-moons at random.
 
     The best configuration has the smallest validation NLL.
     MODEL is plain, mc_dropout or bayes_by_backprop; the ranges are those of the paper that
     `nescio reproduce know-your-limits-search` compares with. Needs pip install nescio[search].
-    Writes table.csv and table.json, the best configuration first. A stopped search can be resumed
+    Writes table.csv and table.json, the best configuration first, and every finished trial at once
+    to trials.jsonl. Trial k is the same for any number of workers. A stopped search can be resumed
     with the same command.
     """
     from nescio_papers.know_your_limits_search.searching import random_search, report

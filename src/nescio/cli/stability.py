@@ -16,7 +16,7 @@ PARAMETERS = [
     opt.argument("network", type=opt.PATH),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
-    opt.TEST_DATA,
+    opt.test_data("required"),
     option("--norm", "The norm of changes of inputs and of logits.", default="linf",
         type=opt.Choice(["linf", "l2", "l1"])),
     option("--samples", "The number of correct answers that are attacked, and of images that are "
@@ -38,8 +38,8 @@ PARAMETERS = [
 
 EXAMPLES = {
     "your network": "nescio stability mymodule:make_net --weights w.safetensors --data test.npz",
-    "a run on images, in another norm, of fewer samples": "nescio stability runs/digits "
-    "--data digits --norm l2 --samples 20 --steps 5",
+    "a trained run, in another norm, on fewer samples": "nescio stability runs/moons "
+    "--data half_moons --norm l2 --samples 20",
 }
 
 

@@ -104,7 +104,9 @@ def train(**words: Any) -> None:
     command with the same folder resumes a run that was stopped, to the same result; a finished run
     is only read. `nescio predict`, `nescio guard` and `nescio audit` take the folder.
 
-    Of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
+    An .npz file has x and y, or parts x_train, y_train, x_validation, ...; integer y are classes,
+    other numbers the targets of a regression, and uint8 images are divided by 255. Of x and y, and
+    of a table, 80 % of the rows are for training, 10 % for validation and 10 % for testing. Columns
     may hold text and empty cells: how they are encoded is learned from the training rows, stored
     with the model, and used by all commands that take the folder. keep= names ids, which are not
     inputs and are copied beside the predictions; without= leaves columns out.

@@ -1,10 +1,7 @@
 """What every command has: examples below its help, --explain, and a hint for a wrong word."""
 
-import json
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from typing import Any
 
 import click
@@ -20,10 +17,14 @@ HYPHEN = "\N{NON-BREAKING HYPHEN}"
 def _explain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
+    import json
+    import textwrap
+    from importlib import resources
+
     page = _page(ctx)
     text = json.loads(resources.files("nescio.cli").joinpath("pages.json").read_text("utf-8"))[page]
     click.echo(textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False))
-    click.echo(f"\nThe whole page: docs/{page}. The options: {ctx.command_path} --help")
+    click.echo(f"\nthe whole page: docs/{page}\noptions and examples: {ctx.command_path} --help")
     ctx.exit()
 
 

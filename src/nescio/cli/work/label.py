@@ -15,7 +15,7 @@ from nescio.cli.label_pool import Project
 from nescio.cli.networks import load_guard
 from nescio.cli.options import note
 from nescio.core import NescioError, derive, generator, log_odds, make_folder, setting
-from nescio.core.registry import recipes
+from nescio.core.registry import acquisitions, recipes
 from nescio.data import readers
 
 
@@ -59,6 +59,7 @@ def write_next(folder: str, out: str, again: bool, no_guess: bool, **options: An
     """Write what to label next."""
     if Path(out).suffix not in (".csv", ".json"):
         raise NescioError(f"--out must end in .csv or .json, got {out!r}")
+    acquisitions.built(options["acquisition"])  # an unknown name, also before there is a model
     make_folder(Path(out).parent)
     project = Project.open(folder)
     pool = project.pool
