@@ -2,6 +2,7 @@
 # make test   run the test suite
 # make check  format, lint and type-check
 # make bench  measure against the peers and rewrite docs/benchmarks.md
+# make dist   build the wheel and the sdist into dist/, install the wheel elsewhere and try it
 # make mutants      change sampled lines and see which tests notice; mutants.json has the survivors
 # make test-oldest  run the tests with the oldest versions that pyproject.toml claims
 # make test-newest  run the tests with the newest versions, on each of python3.11 to python3.13 found
@@ -15,7 +16,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench mutants test-oldest test-newest clean
+.PHONY: demo test check bench dist mutants test-oldest test-newest clean
 
 demo: $(READY)
 	$(BIN)/nescio audit || [ $$? -eq 2 ]  # 2: attention, as for every ReLU network
@@ -31,6 +32,15 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/pip install -q -c constraints.txt -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks
+
+dist: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
+	rm -rf dist build/clean
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/clean
+	build/clean/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
+	build/clean/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt dist/*.whl
+	cd build && clean/bin/python ../tests/smoke.py
 
 mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants --count $(COUNT)

@@ -3,7 +3,7 @@
 Blocks marked `python` and `bash` run in order, in one empty folder per page. A line of `bash` that
 ends in `# exit code 2` must end with this code, every other with 0. Blocks marked `sh` are not run
 (they need the network, Docker or hours), but every nescio command in them is parsed. A comment
-`<!-- setup` holds Python that makes the files of a page and is not shown. What is neither is `text`.
+`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`.
 """
 
 import re
@@ -68,15 +68,22 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(DOCS if DOCS in page.parents else ROOT))
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a page; what was imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    for name in [n for n, file in files.items() if file and Path(file).is_relative_to(tmp_path)]:
+        del sys.modules[name]
+
+
 @pytest.mark.filterwarnings("ignore:.*(does not have many workers|LeafSpec|logging interval).*")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if {"python", "bash"} & {k for k, _ in blocks(p)}], ids=name_of
 )
-def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
     if name_of(page) in NEEDED:
         pytest.importorskip(NEEDED[name_of(page)])
     names: dict[str, object] = {"__name__": "__main__"}
@@ -85,7 +92,7 @@ def test_the_blocks_of_a_page_run(
             exec(compile(code, page.name, "exec"), names)
         if kind == "bash":
             for command, said in commands(code):
-                code_, output = run(command, tmp_path)
+                code_, output = run(command, folder)
                 assert code_ == said, f"{command}\n{output}"
 
 
@@ -142,3 +149,14 @@ def test_every_acquisition_stands_in_the_table(name: str) -> None:
 @pytest.mark.parametrize("name", registry.agents)
 def test_every_agent_stands_in_the_table(name: str) -> None:
     assert f"| `{name}` |" in (DOCS / "methods" / "exploration.md").read_text()
+
+
+def test_the_numbers_of_the_choice_are_in_their_tables() -> None:
+    page = DOCS / "choose.md"
+    _, _, listed = page.read_text().partition("## The numbers")
+    rows = re.findall(r"^\| (\d[^|]*) \|[^|]*\| \[[^]]*\]\(([^)]+)\) \|", listed, re.MULTILINE)
+    assert len(rows) >= 13
+    for numbers, table in rows:
+        text = (page.parent / table).read_text()
+        for number in numbers.split(", "):
+            assert number in text, f"{number} is not in {table}"

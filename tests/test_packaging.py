@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nescio.version import VERSION
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAMES = {
@@ -70,3 +72,25 @@ def test_the_source_distribution_holds_the_tests() -> None:
     said = (ROOT / "MANIFEST.in").read_text()
     for folder in ("tests", "benchmarks", "docs"):
         assert f"graft {folder}" in said
+
+
+def test_the_wheel_holds_every_file_that_is_not_python() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    for package, globs in patterns["package-data"].items():
+        folder = ROOT / "src" / package
+        shipped = {path for pattern in globs for path in folder.glob(pattern)}
+        there = {p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+        assert there <= shipped
+
+
+def test_the_citation_and_the_templates_can_be_read() -> None:
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == VERSION
+    assert citation["license"] == PROJECT["license"]
+    templates = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    asked = {path.stem: yaml.safe_load(path.read_text()).get("body") for path in templates}
+    assert {"bug", "idea", "question"} <= set(asked)
+    for name in ("bug", "idea", "question"):
+        assert all({"type", "id", "attributes"} <= set(field) for field in asked[name])
+        assert any(field.get("validations", {}).get("required") for field in asked[name])

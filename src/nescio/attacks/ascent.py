@@ -22,20 +22,27 @@ Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be rai
 
 @dataclass(frozen=True, kw_only=True)
 class Norm:
-    """A norm, and what an attack does with it to perturbations `(K, F)`."""
+    """A norm, and what an attack does with it to perturbations `(K, F)`.
+
+    name: name of the norm.
+    size: a function of perturbations to their norms, `(K, F)` to `(K,)`.
+    steepest: a function of gradients to steps of norm 1; zero stays zero.
+    project: a function of perturbations and a radius to the nearest points of the ball.
+    inside: a function of uniform numbers `(K, 1 + F)` and a radius to points of the ball.
+    """
 
     name: str
-    size: Callable[[Tensor], Tensor]  # (K, F) -> (K,)
-    steepest: Callable[[Tensor], Tensor]  # gradients -> steps of norm 1; zero stays zero
-    project: Callable[[Tensor, float], Tensor]  # to the nearest point of the ball of a radius
-    inside: Callable[[Tensor, float], Tensor]  # uniform numbers (K, 1 + F) -> points of the ball
+    size: Callable[[Tensor], Tensor]
+    steepest: Callable[[Tensor], Tensor]
+    project: Callable[[Tensor, float], Tensor]
+    inside: Callable[[Tensor, float], Tensor]
 
     def __repr__(self) -> str:
         return self.name
 
 
 def norm_named(norm: str | Norm) -> Norm:
-    """A norm by its name, or the norm itself."""
+    """The norm of the name `norm`, or the norm itself."""
     if isinstance(norm, Norm):
         return norm
     if norm not in NORMS:
@@ -121,10 +128,14 @@ NORMS = {norm.name: norm for norm in (linf, l2, l1)}
 class Ascent:
     """How an attack moves: steps of size `step` in a ball and a box.
 
-    radius: of the ball; None for no ball, only the box. step: None for 2.5 * radius / steps.
+    radius: radius of the ball; None for no ball, only the box.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    norm: norm of the ball, "linf", "l2" or "l1".
     schedule: a factor for the step, by name or as a function (step, steps) -> factor.
-    best: keep the best point met, which costs one more pass; False takes the last one.
+    best: keep the best input met, which costs one more pass; False takes the last one.
     enough: leave an input where it is once its value has reached this.
+    low, high: the box, the range of valid inputs.
     """
 
     radius: float | None
@@ -178,7 +189,13 @@ class Ascent:
     def check(
         self, x: Tensor, *, lead: int = 1, what: str = "inputs", advice: str = ADVICE
     ) -> None:
-        """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond."""
+        """Refuse inputs, or images of bytes, outside the box, and a radius that reaches beyond.
+
+        x: the inputs.
+        lead: number of leading axes, those of the values.
+        what: what they are, for messages.
+        advice: what to do about it, for messages.
+        """
         dtype = x.dtype if x.is_floating_point() else torch.float32
         lowest, highest = as_batch(torch.stack(x.aminmax()), dtype)
         slack = ROUNDING * (self.high - self.low)  # of a range that was computed in other units
@@ -199,7 +216,12 @@ class Ascent:
             )
 
     def start(self, center: Tensor, numbers: Tensor, *, scale: float = 1.0) -> Tensor:
-        """Random points of the balls and the box, from uniform numbers `(K, 1 + F)`."""
+        """Random inputs in the balls and the box.
+
+        center: centers of the balls.
+        numbers: uniform numbers in [0, 1], `(K, 1 + F)`.
+        scale: factor on the radius.
+        """
         if self.radius is None:
             box: Tensor = self.low + (self.high - self.low) * numbers[:, 1:]
             return box.reshape(center.shape)
@@ -209,10 +231,14 @@ class Ascent:
     def projection(
         self, center: Tensor, *, lead: int = 1, scale: float = 1.0
     ) -> Callable[[Tensor], Tensor]:
-        """A function that moves points, in place, into the ball around `center` and the box.
+        """A function that moves inputs, in place, into the ball around `center` and the box.
 
         To the nearest point of the ball, then of the box. The center is in the box, so the second
         move brings no feature further away from it, and the result is in both.
+
+        center: centers of the balls.
+        lead: number of leading axes, those of the values.
+        scale: factor on the radius.
         """
         low, high, norm = self.low, self.high, norm_named(self.norm)
         if self.radius is None:
@@ -238,9 +264,14 @@ class Ascent:
         lead: int = 1,
         scale: float = 1.0,
     ) -> tuple[Tensor, Tensor | None]:
-        """The best points met and their values; with best=False the last points, not valued.
+        """The best inputs met and their values; with best=False the last inputs, not valued.
 
-        mask: 1 where an input may change. scale: a factor for the radius and the steps.
+        value: a function of inputs to one number each, to be raised.
+        center: centers of the balls.
+        start: where to begin; None: at the centers.
+        mask: 1 where an input may change; None: everywhere.
+        lead: number of leading axes, those of the values.
+        scale: factor on the radius and the steps.
         """
         project = self.projection(center, lead=lead, scale=scale)
         rule, top = schedule_named(self.schedule), None

@@ -35,11 +35,15 @@ class Attacked:
     """The inputs an attack arrived at, and the value of its objective there.
 
     Where an input is `blind`, no step had a gradient to follow: its value is no evidence.
+
+    x: the inputs, `(N, ...)`.
+    value: value of the objective, `(N,)`.
+    blind: whether no step had a gradient to follow, `(N,)`.
     """
 
-    x: Tensor  # (N, ...)
-    value: Tensor  # (N,)
-    blind: Tensor  # (N,) bool
+    x: Tensor
+    value: Tensor
+    blind: Tensor
 
     def __len__(self) -> int:
         return len(self.x)
@@ -74,19 +78,29 @@ def pgd(
     Madry et al. (2018).
 
     objective: `objective(x)`, or `objective(x, y)` where y is given, one value per sample:
-    `attacks.confidence(net)`, `attacks.label_loss(net)`, `attacks.uncertainty(model, "log_odds")`,
-    or any function of yours, such as minus a detector's score.
+      `attacks.confidence(net)`, `attacks.label_loss(net)`, `attacks.uncertainty(model,
+      "log_odds")`, or any function of yours, such as minus a detector's score.
     x: floats, or images (N, C, H, W) of uint8, within [low, high].
-    radius: of the ball in `norm` ("linf", "l2" or "l1"); None for the whole box.
-    step: 2.5 * radius / steps by default; `schedule` is a factor for it.
+    y: their labels, where the objective reads them.
+    radius: radius of the ball; None: the whole box.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    norm: norm of the ball, "linf", "l2" or "l1".
+    schedule: a factor for the step, by name or as a function (step, steps) -> factor.
     start: "random" (a point of the ball by seed and index) or "input"; None: the input in l2 and
-    l1, where random starts were weaker, otherwise random. restarts: the number of starts, of which
-    the best counts; random from the second on. best: the best point met, the input among them,
-    instead of the last. enough: stop an input whose value has reached this.
-    mask: 1 where an input may change, of the shape of one input: a patch.
-    transform: `transform(x, generator)`, drawn anew in each step and averaged over `draws`; these
-    draws, and so the result, depend on the batch size. With best=True its value is too high, since
-    the luckiest draw wins. All else is the same for every batch size, up to rounding.
+      l1, where random starts were weaker, otherwise random.
+    restarts: number of starts, of which the best counts; random from the second on.
+    best: the best input met, the first among them, instead of the last.
+    enough: stop an input whose value has reached this.
+    low, high: the box, the range of valid inputs.
+    mask: 1 where an input may change, of the shape of one input: a patch. None: everywhere.
+    transform: `transform(x, generator)`, drawn in each step and averaged over `draws`; these draws,
+      and so the result, depend on the batch size. With best=True its value is too high, since the
+      luckiest draw wins. All else is the same for every batch size, up to rounding. None: none.
+    draws: number of draws of the transform in each step.
+    batch_size: number of samples that the networks read at a time.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     ascent = Ascent(
         radius=radius,
@@ -118,8 +132,14 @@ def adversarial_noise(
 ) -> Attacked:
     """Raise the confidence, whatever the class; the defaults are the paper's test attack.
 
-    Hein et al. (2019). With radius=None the whole box is searched: fooling images. Other options
-    are those of `pgd`.
+    Hein et al. (2019).
+
+    source: an `nn.Module`, a model, or another predictor.
+    x: inputs to begin with, such as noise, `(N, ...)`.
+    radius: radius of the ball; None: the whole box is searched, for fooling images.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    options: other options of `pgd`.
     """
     return pgd(confidence(source), x, radius=radius, steps=steps, step=step, **options)
 
@@ -137,7 +157,14 @@ def adversarial_samples(
 ) -> Attacked:
     """Raise the odds against the label; the defaults are the paper's for MNIST.
 
-    The value is positive where the label has less than half. Other options as in `pgd`.
+    The value is positive where the label has less than half.
+
+    source: an `nn.Module`, a model, or another predictor.
+    x, y: inputs and their labels.
+    radius: radius of the ball; None: the whole box.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    options: other options of `pgd`.
     """
     return pgd(label_loss(source), x, y, radius=radius, steps=steps, step=step, **options)
 
@@ -159,6 +186,15 @@ def fgsm(
 
     The fast gradient sign method (Goodfellow et al., 2015). The input itself is the result where
     the step lowers the objective.
+
+    objective: what is raised, as in `pgd`.
+    x: floats, or images (N, C, H, W) of uint8, within [low, high].
+    y: their labels, where the objective reads them.
+    radius: length of the step.
+    norm: norm of the step, "linf", "l2" or "l1".
+    low, high: the box, the range of valid inputs.
+    mask: 1 where an input may change, of the shape of one input; None: everywhere.
+    batch_size: number of samples that the networks read at a time.
     """
     step: dict[str, Any] = {"steps": 1, "step": radius or None, "start": "input", "norm": norm}
     box: dict[str, Any] = {"low": low, "high": high, "mask": mask, "batch_size": batch_size}

@@ -35,7 +35,10 @@ Objective = Callable[..., Tensor]  # inputs (N, ...), or inputs and targets, -> 
 
 
 def confidence(source: object) -> Objective:
-    """The log-odds of the most probable class: high where the network is sure of something."""
+    """The log-odds of the most probable class: high where the network is confident of something.
+
+    source: an `nn.Module`, a model, or another predictor.
+    """
     answered = answer_of(source)
     return lambda x: _per_sample(-log_odds(answered(x)))
 
@@ -43,7 +46,8 @@ def confidence(source: object) -> Objective:
 def label_loss(source: object, *, ignore_index: int | None = None) -> Objective:
     """The log-odds against the true label: positive where it has less than half.
 
-    ignore_index: of label maps, the label of pixels that are left out.
+    source: an `nn.Module`, a model, or another predictor.
+    ignore_index: of label maps, the label of pixels that are left out; None: none are.
     """
     answered = answer_of(source)
 
@@ -55,9 +59,10 @@ def label_loss(source: object, *, ignore_index: int | None = None) -> Objective:
 
 
 def wrong_confidence(source: object, *, ignore_index: int | None = None) -> Objective:
-    """The log-odds of the most probable class but the label: sure, and wrong.
+    """The log-odds of the most probable class but the label: confident, and wrong.
 
-    ignore_index: of label maps, the label of pixels that are left out.
+    source: an `nn.Module`, a model, or another predictor.
+    ignore_index: of label maps, the label of pixels that are left out; None: none are.
     """
     answered = answer_of(source)
 
@@ -73,7 +78,9 @@ def margin(source: object, *, ignore_index: int | None = None) -> Objective:
     """The log-ratio of the most probable class but the label to the label: positive where it wins.
 
     Its sign is exactly whether the answer is another class than y, whatever the number of classes.
-    ignore_index: of label maps, the label of pixels that are left out.
+
+    source: an `nn.Module`, a model, or another predictor.
+    ignore_index: of label maps, the label of pixels that are left out; None: none are.
     """
     answered = answer_of(source)
 
@@ -87,9 +94,14 @@ def margin(source: object, *, ignore_index: int | None = None) -> Objective:
 
 
 def uncertainty(source: object, measure: str, *, lower: bool = True, **options: Any) -> Objective:
-    """A measure of the prediction, lowered (the model looks sure) or raised.
+    """A measure of the prediction, lowered (the model looks confident) or raised.
 
     variation_ratio counts votes and has no gradient.
+
+    source: an `nn.Module`, a model, or another predictor.
+    measure: a name of `nescio.measures`.
+    lower: whether to lower it; otherwise it is raised.
+    options: options of the measure.
     """
     answered, read = _predictions(source), measures[measure]
     if measure == "variation_ratio":
@@ -103,6 +115,8 @@ def answer_of(source: object) -> Callable[[Tensor], Classification]:
 
     A network stays as it is: its weights are frozen copies and its layers in evaluation mode, so
     only inputs get gradients.
+
+    source: an `nn.Module`, a model, or another predictor.
     """
     predict = _predictions(source)
 
@@ -196,6 +210,9 @@ def leaking(objective: Callable[..., Tensor], *, slope: float = 0.1) -> Callable
     input gradient is then exactly zero, plain gradient steps never move, and a low confidence
     "under attack" says nothing. The backward pass here treats ReLU as leaky ReLU; values stay.
     It sees ReLU layers and calls of relu, in a network or around one; no other activation.
+
+    objective: what is raised, as in `pgd`.
+    slope: slope of the leaky ReLU below zero, above 0 and at most 1.
     """
     if not 0 < slope <= 1:
         raise NescioError(f"slope must be above 0 and at most 1, got {slope}")

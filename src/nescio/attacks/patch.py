@@ -40,20 +40,33 @@ class Patch:
     """A patch, in the 256 levels of a print, and the views it was made for.
 
     `patch(x)` shows images with it, each in another view; `save_png` writes it to be printed.
+
+    pixels: the patch, `(C, h, w)`, in the units of the inputs.
+    mask: 1 where it covers the image, `(h, w)`.
+    views: the views that it was made for.
+    position: its middle, as shares of height and width, where it is glued on; None: anywhere.
+    target: the class it should be taken for; None: any but the right one.
+    low, high: range of the pixels of images.
     """
 
-    pixels: Tensor  # (C, h, w), in the units of the inputs
-    mask: Tensor  # (h, w), 1 where it covers the image
+    pixels: Tensor
+    mask: Tensor
     views: Views
-    position: Place | None  # where it is glued on; None: anywhere
-    target: int | None  # the class it should be taken for; None: any but the right one
+    position: Place | None
+    target: int | None
     low: float = 0.0
     high: float = 1.0
 
     def __call__(
         self, x: Any, *, views: Views | None = None, seed: int = 1, first: int = 0
     ) -> Tensor:
-        """Images `(N, C, H, W)` with the patch; input i has the view of (seed, first + i)."""
+        """Images with the patch; input i has the view of (seed, first + i).
+
+        x: images, `(N, C, H, W)`.
+        views: how far views differ; None: as those that it was made for.
+        seed: seed of the random draws.
+        first: index of the first image.
+        """
         images = as_batch(_images(x), self.pixels.dtype)
         _check_fits(images, self.pixels)
         return with_patch(
@@ -73,7 +86,10 @@ class Patch:
         return Patch(**{**vars(self), "pixels": middle})
 
     def png(self, *, centimeters: float = 10.0) -> bytes:
-        """The patch as a PNG that prints `centimeters` wide; transparent outside its mask."""
+        """The patch as a PNG to print; transparent outside its mask.
+
+        centimeters: width of the print.
+        """
         from PIL import Image
 
         if not 0 < centimeters < 1000:
@@ -90,7 +106,10 @@ class Patch:
         return file.getvalue()
 
     def save_png(self, path: str | Path, *, centimeters: float = 10.0) -> Path:
-        """Write the PNG to print; returns its path."""
+        """Write the PNG to print to the file `path`; returns the path.
+
+        centimeters: width of the print.
+        """
         write_atomically(Path(path), self.png(centimeters=centimeters))
         return Path(path)
 
@@ -119,12 +138,22 @@ def patch(
     Each step shows it on `batch_size` other images in other views, and raises the mean
     log-probability of success.
 
-    x: images (N, C, H, W) within [low, high]. y: their labels; the network's own answers if None.
+    source: an `nn.Module`, a model, or another predictor.
+    x: images (N, C, H, W) within [low, high].
+    y: their labels; None: the network's own answers.
     target: the class that the patch should be taken for; None: any class but y.
-    size: its side, as a share of the shorter side of the images. mask: "square", "circle", "bars"
-    (two stickers, as on a stop sign), or 0 and 1 of shape (h, w), pixels of the images.
+    size: its side, as a share of the shorter side of the images.
+    mask: "square", "circle", "bars" (two stickers, as on a stop sign), or 0 and 1 of shape (h, w),
+      pixels of the images.
     position: (row, column), from 0 to 1, glues its middle there, and views are of the whole image;
-    None: it is anywhere, and views are of the patch alone. views: how far they differ.
+      None: it is anywhere, and views are of the patch alone.
+    views: how far views differ; None: `Views()`.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * (high - low) / steps.
+    batch_size: number of images in a step.
+    low, high: range of the pixels of images.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     images = _images(x)
     kind = torch.float64 if images.dtype == torch.float64 else torch.float32

@@ -18,9 +18,11 @@ Place = tuple[float, float]  # the middle of a patch, as shares of the height an
 class Views:
     """How far views differ; all are uniform.
 
-    angle: degrees of rotation, each way. scale: the smallest and the largest factor of the size.
+    angle: degrees of rotation, each way.
+    scale: the smallest and the largest factor of the size.
     shift: how far a whole image is moved each way, as a share of its sides; a patch that may be
-    anywhere is moved by more. brightness: the largest share of light that is added or lost.
+      anywhere is moved by more.
+    brightness: the largest share of light that is added or lost.
     """
 
     angle: float = 20.0
@@ -41,7 +43,7 @@ class Views:
                 raise NescioError(f"{name} is a share from 0 to below 1, got {getattr(self, name)}")
 
     def turns(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Of uniform numbers, the maps `(N, 2, 2)` from a view back to the patch, and the scale."""
+        """The maps `(N, 2, 2)` from a view back to the patch, and the scales, of `numbers`."""
         angle = math.radians(self.angle) * (2 * numbers[:, 0] - 1)
         low, high = (math.log(end) for end in self.scale)
         scale = (low + (high - low) * numbers[:, 1]).exp()
@@ -49,7 +51,7 @@ class Views:
         return torch.stack([cos, -sin, sin, cos], 1).view(-1, 2, 2), scale
 
     def light(self, numbers: Tensor) -> Tensor:
-        """Factors of the brightness, `(N, 1, 1, 1)`."""
+        """Factors of the brightness, `(N, 1, 1, 1)`, of uniform `numbers`."""
         factors: Tensor = 1 + self.brightness * (2 * numbers[:, 2] - 1)
         return factors.view(-1, 1, 1, 1)
 

@@ -39,10 +39,14 @@ def _interpolated(prediction: Classification, state: State, *, keep_argmax: bool
 def isotonic(prediction: Classification, labels: Tensor, *, keep_argmax: bool = True) -> State:
     """The best map of probabilities that does not fall, from calibration data `(x, y)`.
 
-    keep_argmax: one map for all classes. False: one per class; the most probable class may change.
+    Two pseudo-samples, a correct one of probability 0 and a wrong one of probability 1, keep what
+    is fitted between 0 and 1. Between two steps it is linear.
 
-    Two made-up samples, a right one of probability 0 and a wrong one of probability 1, keep what is
-    fitted between 0 and 1. Between two steps it is linear.
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    keep_argmax: whether one map serves all classes, which keeps their order. False: one map per
+      class; the most probable class may change.
     """
     return fit_rows(prediction, labels, _steps, keep_argmax=keep_argmax)
 
@@ -74,11 +78,16 @@ def histogram(
 ) -> State:
     """The share of calibration samples of the class in each bin of its probability.
 
-    keep_argmax: one map for all classes, with bins of equal width. False: one per class, with bins
-      of equal counts (equal probabilities share one); the most probable class may change.
+    Each bin of n samples counts one pseudo-sample at its mean probability, but at least 1 / (2 n +
+    4) from 0 and from 1, so that no share is 0 or 1.
 
-    Each bin of n samples counts one made-up sample at its mean probability, but at least
-    1 / (2 n + 4) from 0 and from 1, so that no share is 0 or 1.
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    bins: number of bins.
+    keep_argmax: whether one map serves all classes, with bins of equal width, which keeps their
+      order. False: one map per class, with bins of equal counts (equal probabilities share one);
+      the most probable class may change.
     """
     check_bins(bins)
     shares = partial(_shares, bins=bins, rising=keep_argmax)

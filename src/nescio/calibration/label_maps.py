@@ -24,12 +24,15 @@ from nescio.core import (
 
 @dataclass(frozen=True, eq=False)
 class LabelMaps:
-    """A calibration of each label; fitted by `nescio.calibration.fit_labels`."""
+    """A calibration of each label; fitted by `nescio.calibration.fit_labels`.
+
+    maps: the fitted calibration of each label, in their order.
+    """
 
     maps: tuple[Map, ...]
 
     def __call__(self, prediction: MultiLabel) -> MultiLabel:
-        """The calibrated prediction."""
+        """The calibrated `prediction` of several labels."""
         if not isinstance(prediction, MultiLabel) or prediction.count != len(self.maps):
             raise NescioError(
                 f"this calibration is of {len(self.maps)} labels; give the prediction of the "
@@ -46,7 +49,7 @@ class LabelMaps:
 
     @property
     def slope(self) -> NoReturn:
-        """Refused: each label has its own."""
+        """Raises `NescioError`, since each label has its own slope."""
         raise NescioError(
             "each label has its own calibration; choose one: head=nescio.heads.binary(label=0)"
         )
@@ -74,7 +77,7 @@ class LabelMaps:
         return cls(tuple(maps))
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with the manifest inside."""
+        """Write one safetensors file at `path`, with the manifest inside, and return the path."""
         save_tensors(Path(path), self.state, {"kind": KIND, **self.manifest()})
         return Path(path)
 
@@ -93,9 +96,12 @@ def fit_labels(
 ) -> LabelMaps:
     """The calibration of a name for each label, fitted on calibration samples.
 
-    prediction: of several labels, or logits `(N, K)`. labels: `(N, K)` of 0 and 1.
-    shared: one map for all labels, fitted on all of them together: for few samples or rare labels.
-    ignore_index: what `labels` hold where a label is not known; it is left out.
+    name: name of the calibration, such as `"temperature"`; `nescio list calibrators` shows all.
+    prediction: a prediction of several labels, or logits `(N, K)`.
+    labels: true labels, 0 or 1, `(N, K)`.
+    shared: whether to fit one map on all labels together: for few samples or rare labels.
+    ignore_index: what `labels` holds where a label is not known and is left out; None: all count.
+    options: options of the calibration, such as `bins=20` of `histogram`.
     """
     if not isinstance(prediction, MultiLabel):
         logits = as_tensor(prediction, "logits")

@@ -53,10 +53,16 @@ Calibrator: TypeAlias = Callable[..., "Calibrated"]  # (predictor, data, ignore_
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Map:
-    """A calibration that can be called and saved; fitted by `nescio.calibration.fit`."""
+    """A calibration that can be called and saved; fitted by `nescio.calibration.fit`.
+
+    name: name of the calibration, such as `"temperature"`.
+    options: its options, as JSON values.
+    state: fitted numbers by name, in float64.
+    classes: number of classes.
+    """
 
     name: str
-    options: Mapping[str, Any]  # JSON
+    options: Mapping[str, Any]
     state: State
     classes: int
 
@@ -79,7 +85,11 @@ class Map:
             ) from error
 
     def __call__(self, prediction: Prediction | Array, *, probs: bool = False) -> Categorical:
-        """The calibrated prediction; of logits, or with `probs` of probabilities, as in `fit`."""
+        """The calibrated prediction, of the members or of their mixture.
+
+        prediction: a prediction of classes, or logits `(N, C)`, of several members `(M, N, C)`.
+        probs: whether `prediction` holds probabilities instead of logits.
+        """
         given = as_classification(prediction, probs=probs)
         if given.classes != self.classes:
             raise NescioError(
@@ -125,7 +135,7 @@ class Map:
             raise DamagedError(f"the manifest of a calibration is damaged: {error!r}") from error
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with the manifest inside."""
+        """Write one safetensors file at `path`, with the manifest inside, and return the path."""
         save_tensors(Path(path), self.state, {"kind": KIND, **self.manifest()})
         return Path(path)
 
@@ -153,17 +163,19 @@ def fit(
 ) -> Map:
     """The calibration of a name, fitted on the predictions and labels of calibration samples.
 
-    prediction: of classes; or logits `(N, C)`, of several members `(M, N, C)`; with `probs` these
-        are probabilities. `(N,)` or `(N, 1)`: of class 1 of two. A prediction of maps has labels
-        `(N, H, W)`, and every pixel is a sample.
-    ignore_index: the label of what is left out; not a class.
-    options: of the calibration, such as `bins=20` of `histogram`.
-
     >>> rng = torch.Generator().manual_seed(0)
     >>> logits = torch.randn(1000, 3, generator=rng, dtype=torch.float64)
     >>> labels = torch.multinomial(logits.softmax(1), 1, generator=rng)[:, 0]
     >>> round(fit("temperature", 5 * logits, labels).temperature, 1)
     4.7
+
+    name: name of the calibration, such as `"temperature"`; `nescio list calibrators` shows all.
+    prediction: a prediction of classes; or logits `(N, C)`, of several members `(M, N, C)`. `(N,)`
+      or `(N, 1)`: the logit of class 1 of two.
+    labels: true classes, `(N,)`; of a prediction of maps `(N, H, W)`, and every pixel is a sample.
+    probs: whether `prediction` holds probabilities instead of logits.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    options: options of the calibration, such as `bins=20` of `histogram`.
     """
     given = as_classification(prediction, probs=probs)
     given, wanted = counted(given, as_tensor(labels, "labels"), ignore_index=ignore_index)
@@ -276,7 +288,11 @@ def refuse_missing(classes: int, labels: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """Answers of `inner`, calibrated by `map`."""
+    """Answers of a predictor, calibrated by a map.
+
+    inner: the predictor whose answers are calibrated.
+    map: the fitted calibration.
+    """
 
     inner: Predictor
     map: "Map | LabelMaps"
@@ -306,6 +322,7 @@ class Calibrated:
         return self.map.intercept
 
     def __call__(self, x: Any) -> Prediction:
+        """The calibrated prediction on the inputs `x`."""
         fitted: Any = self.map
         return fitted(self.inner(x))  # type: ignore[no-any-return]
 
@@ -321,18 +338,18 @@ class Calibrated:
         return lambda x: ((start, fitted(part)) for start, part in parts(x))
 
     def answer(self, x: Tensor) -> Prediction:
-        """The prediction in one go, with gradients with respect to the inputs."""
+        """The prediction on the inputs `x` in one go, with gradients with respect to them."""
         fitted: Any = self.map
         return fitted(answer(self.inner, x))  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model, and beside it how it is sampled and calibrated."""
+        """Write the model into `folder`, and beside it how it is sampled and calibrated."""
         about, state = self.map.manifest(), self.map.state
         return save_predictor(folder, self.inner, calibration=about, state=state)
 
 
 def map_of(predictor: Predictor) -> Map | None:
-    """The calibration that the answers of a predictor go through, None where there is none."""
+    """The calibration that the answers of `predictor` go through, None where there is none."""
     found = getattr(predictor, "map", None)
     return found if isinstance(found, Map) else None
 
@@ -400,7 +417,12 @@ def calibrated(
 
 
 def scaled(predictor: Predictor, slope: float, intercept: tuple[float, ...]) -> Calibrated:
-    """A predictor with member logits `slope * z + intercept`, numbers known beforehand."""
+    """A predictor with member logits `slope * z + intercept`, numbers known beforehand.
+
+    predictor: a predictor of classes.
+    slope: factor of all logits.
+    intercept: what is added to the logits after that, one number per class.
+    """
     numbers = {"weight": slope, "intercept": intercept}
     state = {name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()}
     return Calibrated(predictor, Map(name="platt", options={}, state=state, classes=len(intercept)))

@@ -32,7 +32,12 @@ class Point(NamedTuple):
 
 @calibration(affine)
 def temperature(prediction: Classification, labels: Tensor) -> State:
-    """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays."""
+    """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays.
+
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     slope = torch.tensor(1 / fit_temperature(prediction, labels), dtype=torch.float64)
     return {"weight": slope, "intercept": torch.zeros(prediction.classes, dtype=torch.float64)}
 
@@ -42,7 +47,9 @@ def fit_temperature(
 ) -> float:
     """The temperature that minimizes the negative log-likelihood of the mixture.
 
-    ignore_index: the label of what is left out; not a class.
+    prediction: a prediction of classes.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     logits = logits_of(prediction).detach()

@@ -38,7 +38,12 @@ FLAT = 1e-6  # a gradient at which the search has arrived
 
 @calibration(affine)
 def platt(prediction: Classification, labels: Tensor) -> State:
-    """A slope and class intercepts that maximize the likelihood of calibration data `(x, y)`."""
+    """A slope and class intercepts that maximize the likelihood of calibration data `(x, y)`.
+
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     start = torch.ones((), dtype=torch.float64)
     state = fit_weights(logits_of(prediction), labels, start, torch.zeros_like)
     return {**state, "intercept": state["intercept"] - state["intercept"][0]}
@@ -49,7 +54,9 @@ def fit_platt(
 ) -> tuple[float, tuple[float, ...]]:
     """Slope and intercepts (the first is 0) that minimize the negative log-likelihood.
 
-    ignore_index: the label of what is left out; not a class.
+    prediction: a prediction of classes.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     prediction, labels = counted(prediction, labels, ignore_index=ignore_index)
     state = fits["platt"](prediction, labels)
@@ -62,8 +69,11 @@ def vector(
 ) -> State:
     """A slope and an intercept for each class, fitted on calibration data `(x, y)`.
 
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the slopes about their mean, and of the
-        intercepts; small ones lead back to temperature scaling.
+      intercepts; small ones lead back to temperature scaling.
     """
     logits, start = logits_of(prediction), torch.ones(prediction.classes, dtype=torch.float64)
 
@@ -79,8 +89,11 @@ def matrix(
 ) -> State:
     """A matrix for the logits and an intercept for each class, fitted on calibration data `(x, y)`.
 
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the numbers off the diagonal, and of the
-        intercepts.
+      intercepts.
     """
     start = torch.eye(prediction.classes, dtype=torch.float64)
     logits = logits_of(prediction)
@@ -97,8 +110,11 @@ def dirichlet(
 ) -> State:
     """A matrix for the log probabilities and class intercepts, fitted on calibration data `(x, y)`.
 
+    predictor: a network or a predictor, of classes or of several labels.
+    data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     spread, shift: standard deviations expected of the numbers off the diagonal, and of the
-        intercepts.
+      intercepts.
     """
     start = torch.eye(prediction.classes, dtype=torch.float64)
     logs = widened(prediction).log_probs[None]

@@ -18,13 +18,21 @@ Shares = Mapping[int, Interval]
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """Shares with exact binomial intervals; a guarantee may be compared with the upper ends."""
+    """Shares with exact binomial intervals; a guarantee may be compared with the upper ends.
+
+    covered: share of sets that hold the label.
+    size: mean number of classes of a set.
+    singletons: share of sets with one class.
+    empty: share of sets without a class.
+    by_class, by_group, by_size: share of sets that hold the label, by each class, group and range
+      of sizes that occurs.
+    """
 
     covered: Interval
-    size: float  # mean number of classes, or mean width
-    singletons: float  # share of sets with one class
+    size: float
+    singletons: float
     empty: float
-    by_class: Shares  # for the classes, groups and sizes that occur
+    by_class: Shares
     by_group: Shares
     by_size: Mapping[str, Interval]
 
@@ -45,9 +53,12 @@ class Coverage:
 
 
 def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95) -> Coverage:
-    """How often sets `(N, C)` hold the label: in all, by class, by group and by size.
+    """How often prediction sets hold the label: in all, by class, by group and by size.
 
-    level: of the intervals, which are exact (Clopper and Pearson).
+    sets: booleans `(N, C)`, true where a class is in the set.
+    labels: true classes, `(N,)`.
+    groups: group number of each sample, `(N,)`; None: no shares by group.
+    level: confidence level of the intervals, which are exact (Clopper and Pearson).
     """
     check_level(level)
     sets = as_tensor(sets, "sets").cpu()
@@ -73,7 +84,12 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
 
 @dataclass(frozen=True)
 class IntervalCoverage:
-    """Of each target: the share covered, with its exact interval, and the mean width."""
+    """Of each target: the share covered, with its exact interval, and the mean width.
+
+    covered: share of each target in its interval, with the exact interval of the share.
+    width: mean width of the intervals of each target.
+    by_group: of each target the share covered in each group; empty without groups.
+    """
 
     covered: tuple[Interval, ...]
     width: tuple[float, ...]
@@ -83,7 +99,13 @@ class IntervalCoverage:
 def interval_coverage(
     low: Any, high: Any, targets: Any, *, groups: Any = None, level: float = 0.95
 ) -> IntervalCoverage:
-    """How often intervals from `low` to `high`, `(N, D)` each, hold the target, ends included."""
+    """How often intervals from `low` to `high` hold the target, ends included.
+
+    low, high: lower and upper ends of the intervals, `(N, D)`.
+    targets: true targets, `(N, D)`, or `(N,)` of one.
+    groups: group number of each sample, `(N,)`; None: no shares by group.
+    level: confidence level of the intervals of the shares, which are exact (Clopper and Pearson).
+    """
     check_level(level)
     low, high = (as_tensor(end, "ends").double().cpu() for end in (low, high))
     y = as_targets(targets, len(low), task="regression", dtype=torch.float64).cpu()
@@ -117,7 +139,12 @@ def shares(hit: Tensor, cells: Tensor, level: float) -> dict[int, Interval]:
 
 
 def binomial_interval(successes: int, samples: int, *, level: float = 0.95) -> Interval:
-    """A share with its exact interval (Clopper and Pearson, 1934)."""
+    """A share with its exact interval (Clopper and Pearson, 1934).
+
+    successes: number of samples that count.
+    samples: number of all samples.
+    level: confidence level of the interval.
+    """
     check_level(level)
     if not 0 <= successes <= samples or samples < 1:
         raise NescioError(f"expected successes from 0 to samples, got {successes} of {samples}")

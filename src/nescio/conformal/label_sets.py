@@ -18,9 +18,15 @@ def label_sets(
 ) -> tuple[Sets, ...]:
     """Prediction sets for each of K labels; the k-th is called on `prediction.label(k)`.
 
-    prediction: of several labels, or logits `(N, K)`. labels: `(N, K)` of 0 and 1.
-    miscoverage: the share of new samples of which some label may be missed; with joint=False the
-    share that may be missed of each label by itself. method, options: of `nescio.conformal`.
+    prediction: predictions of several labels on calibration data, or logits `(N, K)`.
+    labels: true labels of the calibration data, 0 or 1, `(N, K)`.
+    method: name of a kind of prediction set: `"threshold"`, `"adaptive"` or
+      `"regularized_adaptive"`.
+    miscoverage: share of new samples of which some label may be missed; with `joint=False` the
+      share that may be missed of each label by itself.
+    joint: whether the guarantee is for all labels together (Bonferroni: each gets a K-th of the
+      miscoverage).
+    options: options of the method, such as `randomize`.
     """
     if not isinstance(prediction, MultiLabel):
         logits = as_tensor(prediction, "logits")

@@ -38,13 +38,19 @@ def narrowest(
     """Intervals of the kind that is narrowest on a part of the samples, calibrated on the others.
 
     Of `normalized`, `quantile`, `spread` (of two members or more) and `residual`, as far as the
-    prediction allows them. `normalized` is kept unless another is narrower
-    in 80 % of resamples, and by 3 %. With too few
-    samples to choose, all calibrate `normalized`, or `residual` where nothing is said about
-    variances. The options are those of `residual`; `seed` also draws the part.
+    prediction allows them. `normalized` is kept unless another is narrower in 80 % of resamples,
+    and by 3 %. With too few samples to choose, all calibrate `normalized`, or `residual` where
+    nothing is said about variances.
 
         intervals = narrowest(prediction, targets)
         intervals.name  # "quantile", for example
+
+    prediction: a regression on calibration data.
+    targets: true targets of the calibration data, `(N,)` or `(N, D)`.
+    miscoverage: share of new samples whose target may be missed, for each target by itself.
+    by: None for all samples together, or group numbers `(N,)` for each group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    seed: seed of the random draws: of the part that chooses, and of ties.
     """
     if not isinstance(prediction, Regression):
         raise NescioError(

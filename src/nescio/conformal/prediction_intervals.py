@@ -32,6 +32,10 @@ class Intervals(Fitted):
 
     With D targets each has its own width, and the guarantee is for each target by itself; for all
     together, ask for `miscoverage / D`.
+
+    name: name of the function that calibrated them.
+    options: their options, as JSON values.
+    state: limits of each cell, in float64, by name.
     """
 
     kind = "prediction intervals"
@@ -43,7 +47,11 @@ class Intervals(Fitted):
     ) -> tuple[Tensor, Tensor]:
         """Lowest and highest values, `(N, D)` each, infinite where nothing can be said.
 
-        prediction: what the intervals were calibrated with. groups, inputs: as for `Sets`.
+        prediction: predictions on new data, of the form that the intervals were calibrated with.
+        groups: group numbers `(N,)`, for intervals that hold for each group.
+        inputs: inputs of the network, `(N, ...)`. In randomized intervals each sample draws its
+          number by them, alone or in any batch; None: by its prediction, so that equal predictions
+          draw alike.
         """
         low, high, scale = bands[self.name](prediction, **self.options["score"])
         if low.shape[1] != self.options["targets"]:
@@ -128,12 +136,15 @@ def residual(
 
     Papadopoulos et al. (2002), Lei et al. (2018).
 
-    prediction, targets: of calibration data; a regression, or means `(N,)`, `(N, D)` or `(M, N,
-    D)`. miscoverage: the share of new samples whose target may be missed.
-    by: None for all samples together, or group numbers `(N,)`.
-    randomize: break ties at random, by `seed`, so that the share is met exactly.
-
         low, high = residual(means, targets)(new_means)  # (N, D) each
+
+    prediction: predictions on calibration data: a regression, or means `(N,)`, `(N, D)` or `(M, N,
+      D)`.
+    targets: true targets of the calibration data, `(N,)` or `(N, D)`.
+    miscoverage: share of new samples whose target may be missed, for each target by itself.
+    by: None for all samples together, or group numbers `(N,)` for each group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    seed: seed of the random draws; read with `randomize` only.
     """
     return calibrate("residual", prediction, targets, miscoverage, by, randomize, seed)
 
@@ -172,9 +183,16 @@ def normalized(
     """The mean and a multiple of the predicted standard deviation: wider where the model says so.
 
     Papadopoulos et al. (2008), Lei et al. (2018). The deviation is the mixture's, disagreement
-    included. The options are those of `residual`.
+    included.
 
         low, high = normalized(prediction, targets)(new_prediction)  # (N, D) each
+
+    prediction: a regression on calibration data.
+    targets: true targets of the calibration data, `(N,)` or `(N, D)`.
+    miscoverage: share of new samples whose target may be missed, for each target by itself.
+    by: None for all samples together, or group numbers `(N,)` for each group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    seed: seed of the random draws; read with `randomize` only.
     """
     return calibrate("normalized", prediction, targets, miscoverage, by, randomize, seed)
 
@@ -210,11 +228,16 @@ def quantile(
 
     Romano, Patterson and Candès (2019).
 
-    prediction: a regression, whose mixture's quantiles at `miscoverage / 2` from both ends are
-    taken, or a pair of lower and upper values `(N,)` or `(N, D)`, as a quantile network gives. The
-    other options are those of `residual`.
-
         low, high = quantile((lower, upper), targets)((new_lower, new_upper))  # (N, D) each
+
+    prediction: predictions on calibration data: a regression, whose mixture's quantiles at
+      `miscoverage / 2` from both ends are taken, or a pair of lower and upper values `(N,)` or `(N,
+      D)`, as a quantile network gives.
+    targets: true targets of the calibration data, `(N,)` or `(N, D)`.
+    miscoverage: share of new samples whose target may be missed, for each target by itself.
+    by: None for all samples together, or group numbers `(N,)` for each group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    seed: seed of the random draws; read with `randomize` only.
     """
     tail = score_limits.check_miscoverage(miscoverage) / 2
     options = miscoverage, by, randomize, seed
@@ -259,11 +282,18 @@ def spread(
     """The mean and a multiple of how far the members disagree: for ensembles that predict means.
 
     The unit of the width is sqrt(variance of the members' means + noise^2); what the members say
-    about variances is not read. noise: the standard deviation of the noise in the data, in the unit
-    of the targets; estimate it without the calibration samples, as the RMSE on others for example.
-    The other options are those of `residual`.
+    about variances is not read.
 
         low, high = spread(prediction, targets, noise=0.5)(new_prediction)  # (N, D) each
+
+    prediction: a regression of two members or more on calibration data.
+    targets: true targets of the calibration data, `(N,)` or `(N, D)`.
+    miscoverage: share of new samples whose target may be missed, for each target by itself.
+    by: None for all samples together, or group numbers `(N,)` for each group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    seed: seed of the random draws; read with `randomize` only.
+    noise: standard deviation of the noise in the data, in the unit of the targets; estimate it
+      without the calibration samples, as the RMSE on others for example.
     """
     if not 0 <= noise < float("inf"):
         raise NescioError(f"noise must be a standard deviation, 0 or more, got {noise}")

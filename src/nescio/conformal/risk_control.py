@@ -32,16 +32,26 @@ HALVINGS = 60  # of the interval that holds the largest mean loss
 
 @dataclass(frozen=True, kw_only=True)
 class RiskControl:
-    """A threshold of pixels' scores, and what the calibration images say about it."""
+    """A threshold of pixels' scores, and what the calibration images say about it.
 
-    threshold: float  # answer where the score is below this; infinite: all finite scores
-    risk: float  # the largest share of an image's labeled pixels that may be answered and wrong
-    confidence: float | None  # None: the bound is about the expectation
-    images: int  # with labels, n
-    mean_loss: float  # of these at the threshold
-    limit: float  # the largest mean loss that would do
-    coverage: float  # mean share of the labeled pixels of an image that are answered
-    error: float  # mean loss where all is answered
+    threshold: a pixel is answered where its score is below this; infinite: all finite scores are.
+    risk: largest share of an image's labeled pixels that may be answered and wrong.
+    confidence: probability that the bound holds; None: the bound is about the expectation.
+    images: number n of calibration images with labels.
+    mean_loss: mean loss of these at the threshold.
+    limit: the largest mean loss that the bound allows.
+    coverage: mean share of the labeled pixels of an image that are answered.
+    error: mean loss where all pixels are answered.
+    """
+
+    threshold: float
+    risk: float
+    confidence: float | None
+    images: int
+    mean_loss: float
+    limit: float
+    coverage: float
+    error: float
 
 
 def control_risk(
@@ -54,19 +64,21 @@ def control_risk(
 ) -> RiskControl:
     """The largest threshold of scores with a bounded share of wrong answered pixels per image.
 
-    score, wrong: `(N, *axes)` of calibration images that tuned nothing; larger = less confident,
-      and whether the answer is wrong.
-    risk: the largest expected loss of a further image, its share of labeled pixels that are
-      answered and wrong. confidence: None: on average over calibration images, too; otherwise the
-      probability over calibration images that the expected loss is at most `risk`.
-    ignore_index: what `wrong` holds where there is no label, see `nescio.metrics.mark_ignored`.
-      Images without any label are left out.
-
     >>> rng = np.random.default_rng(0)
     >>> score = rng.random((50, 8, 8))
     >>> found = control_risk(score, rng.random(score.shape) < 0.3 * score, risk=0.05)
     >>> found.images, 0 < found.threshold < 1, found.mean_loss <= found.limit < 0.05
     (50, True, True)
+
+    score: failure score of each pixel of calibration images that tuned nothing, `(N, *axes)`; a
+      larger score is less confident.
+    wrong: whether the answer to each pixel is wrong, of the same shape.
+    risk: largest expected loss of a further image: its share of labeled pixels that are answered
+      and wrong.
+    confidence: probability over calibration images that the expected loss is at most `risk`; None:
+      the bound is an average over calibration images, too.
+    ignore_index: what `wrong` holds where there is no label, as `nescio.metrics.mark_ignored`
+      writes it; images without any label are left out. None: all pixels count.
     """
     scores, errors, image, sizes = _labeled(score, wrong, ignore_index)
     limit = largest_mean(len(sizes), risk, confidence)
@@ -115,6 +127,9 @@ def fewest_images(risk: float, confidence: float | None = None) -> int:
 
     >>> fewest_images(0.05), fewest_images(0.05, 0.95)
     (19, 59)
+
+    risk: largest expected loss of a further image.
+    confidence: probability that the bound holds; None: the bound is about the expectation.
     """
     _check(risk, confidence)
     if confidence is None:

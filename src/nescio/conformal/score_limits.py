@@ -62,12 +62,16 @@ def allowed(samples: int, miscoverage: float) -> int:
 
 
 def needed(miscoverage: float) -> int:
-    """The smallest number of calibration samples that gives a finite limit."""
+    """The smallest number of calibration samples that gives a finite limit at a `miscoverage`."""
     return math.ceil(1 / _exact(miscoverage)) - 1
 
 
 def coverage_law(samples: int, miscoverage: float) -> tuple[int, int]:
-    """(a, b): given the calibration samples, coverage follows Beta(a, b) if scores do not tie."""
+    """(a, b): given the calibration samples, coverage follows Beta(a, b) if scores do not tie.
+
+    samples: number of calibration samples.
+    miscoverage: share of new samples that may be missed.
+    """
     over = allowed(samples, miscoverage)
     return samples + 1 - over, over
 
@@ -195,7 +199,11 @@ def cell_numbers(groups: Tensor, known: Tensor) -> Tensor:
 
 
 def check_groups(groups: Any, samples: int) -> Tensor:
-    """Group numbers (N,) as int64."""
+    """Group numbers as int64, `(N,)`; anything else is refused.
+
+    groups: a whole number per sample, `(N,)`.
+    samples: number N of samples.
+    """
     result = as_tensor(groups, "groups")
     if result.is_floating_point() or result.is_complex() or tuple(result.shape) != (samples,):
         raise NescioError(
@@ -215,11 +223,16 @@ def _exact(miscoverage: float) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class Fitted(ABC):
-    """A calibrated value that can be saved."""
+    """A calibrated value that can be saved.
 
-    name: str  # of the function that calibrated it
-    options: Mapping[str, Any]  # JSON
-    state: State = field(repr=False)  # limits of each cell, float64
+    name: name of the function that calibrated it.
+    options: its options, as JSON values.
+    state: limits of each cell, in float64, by name.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    state: State = field(repr=False)
 
     kind: ClassVar[str]
     known: ClassVar[Registry]  # names
@@ -240,7 +253,13 @@ class Fitted(ABC):
         return f"{head}\n- {self.guarantee}"
 
     def group_cells(self, groups: Any, what: str, samples: int, device: torch.device) -> Tensor:
-        """The index `(N, 1)` of each sample's group; 0 where none were calibrated."""
+        """The index `(N, 1)` of each sample's group; 0 where none were calibrated.
+
+        groups: group number of each sample, `(N,)`, or None.
+        what: word for what was calibrated, for messages.
+        samples: number of samples.
+        device: device of the result.
+        """
         by = self.options["by"]
         if (groups is not None) != (by == "group"):
             wanted = "need groups=, one number per sample" if by == "group" else "take no groups="
@@ -269,7 +288,7 @@ class Fitted(ABC):
         return cls(manifest["name"], dict(manifest["options"]), dict(state))
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with a manifest inside."""
+        """Write one safetensors file at `path`, with a manifest inside, and return the path."""
         save_tensors(Path(path), self.state, self.manifest())
         return Path(path)
 
@@ -316,11 +335,17 @@ def p_values(
     """(1 + #{calibration >= score}) / (n + 1) of each score, `(N,)`: small is further out.
 
     A new score that is exchangeable with the n calibration scores has p <= a with probability at
-    most a. With `randomize`, ties are broken at random and the probability is a exactly; each
-    sample then draws its number by its row of `inputs`, alone or in any batch.
+    most a. With `randomize` the probability is a exactly.
 
     >>> p_values([1.0, 2.0, 3.0], [0.5, 3.0, 9.0]).tolist()
     [1.0, 0.5, 0.25]
+
+    calibration_scores: scores of calibration samples, `(n,)`; a larger score is further out.
+    scores: scores of new samples, `(N,)`.
+    randomize: whether to break ties at random.
+    seed: seed of the random draws; read with `randomize` only.
+    inputs: inputs of the network, `(N, ...)`, or sample numbers, needed with `randomize`: each
+      sample draws its number by its row, alone or in any batch.
     """
     given = _checked("calibration_scores", calibration_scores)
     known = np.sort(given)

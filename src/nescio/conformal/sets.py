@@ -45,6 +45,10 @@ class Sets(Fitted):
     A set holds the classes whose score is at or below a limit. It may be empty: no class fits as
     well as the calibration labels did. `never_empty` adds the most probable class to every set.
     Where rounding may decide (of `threshold`, unless randomized), a class belongs to the set.
+
+    name: name of the function that calibrated them.
+    options: their options, as JSON values.
+    state: limits of each cell, in float64, by name.
     """
 
     kind = "prediction sets"
@@ -56,10 +60,11 @@ class Sets(Fitted):
     ) -> Tensor:
         """Sets `(N, C)`, True where a class is in the set.
 
-        prediction: a classification, or logits `(N, C)` or `(M, N, C)`.
-        groups: numbers `(N,)`, for sets that hold for each group.
-        inputs: of the network, `(N, ...)`. In randomized sets each sample draws its number by
-        them, alone or in any batch; None: by its prediction, so that equal predictions draw alike.
+        prediction: predictions on new data: a classification, or logits `(N, C)` or `(M, N, C)`.
+        groups: group numbers `(N,)`, for sets that hold for each group.
+        inputs: inputs of the network, `(N, ...)`. In randomized sets each sample draws its number
+          by them, alone or in any batch; None: by its prediction, so that equal predictions draw
+          alike.
         """
         prediction = as_classification(prediction)
         if prediction.classes != self.options["classes"]:
@@ -243,13 +248,17 @@ def threshold(
 
     Sadinle, Lei and Wasserman (2019).
 
-    prediction, labels: of calibration data; a classification, or logits `(N, C)` or `(M, N, C)`.
-    miscoverage: the share of new samples whose label may be missed.
-    by: None for all samples together, "class" for each class, or group numbers `(N,)`.
-    randomize: break ties at random, by `seed`, so that the share is met exactly.
-    never_empty: add the most probable class to every set.
-
         threshold(logits, labels, miscoverage=0.05)(new_logits)  # (N, C) booleans
+
+    prediction: predictions on calibration data: a classification, or logits `(N, C)` or `(M, N,
+      C)`.
+    labels: true classes of the calibration data, `(N,)`.
+    miscoverage: share of new samples whose label may be missed.
+    by: None for all samples together, `"class"` for each class, or group numbers `(N,)` for each
+      group.
+    randomize: whether to break ties at random, so that the share is met exactly.
+    never_empty: whether to add the most probable class to every set.
+    seed: seed of the random draws; read with `randomize` only.
     """
     options = miscoverage, by, randomize, never_empty, seed
     return calibrate("threshold", prediction, labels, *options, {})
@@ -315,10 +324,19 @@ def adaptive(
     """The most probable classes until their sum is enough (APS): larger sets for hard samples.
 
     Romano, Sesia and Candès (2020). Without `randomize` no set is empty, and coverage is at least
-    the network's accuracy, however large `miscoverage`. With it, the last class is in by chance, so
-    that the share is met exactly. The other options are those of `threshold`.
+    the network's accuracy, however large `miscoverage`.
 
         adaptive(logits, labels)(new_logits)  # (N, C) booleans
+
+    prediction: predictions on calibration data: a classification, or logits `(N, C)` or `(M, N,
+      C)`.
+    labels: true classes of the calibration data, `(N,)`.
+    miscoverage: share of new samples whose label may be missed.
+    by: None for all samples together, `"class"` for each class, or group numbers `(N,)` for each
+      group.
+    randomize: whether the last class is in the set by chance, so that the share is met exactly.
+    never_empty: whether to add the most probable class to every set.
+    seed: seed of the random draws; read with `randomize` only.
     """
     options = miscoverage, by, randomize, never_empty, seed
     return calibrate("adaptive", prediction, labels, *options, {})
@@ -405,12 +423,22 @@ def regularized_adaptive(
 ) -> Sets:
     """As `adaptive`, with a penalty for each rank beyond the first few (RAPS): no very large sets.
 
-    Angelopoulos, Bates, Malik and Jordan (2021).
-
-    penalty: what each rank beyond `free` adds to a class's score. Choose both without the
-    calibration samples. The other options are those of `adaptive`.
+    Angelopoulos, Bates, Malik and Jordan (2021). Choose `penalty` and `free` without the
+    calibration samples.
 
         regularized_adaptive(logits, labels, penalty=0.1)(new_logits)  # (N, C) booleans
+
+    prediction: predictions on calibration data: a classification, or logits `(N, C)` or `(M, N,
+      C)`.
+    labels: true classes of the calibration data, `(N,)`.
+    miscoverage: share of new samples whose label may be missed.
+    by: None for all samples together, `"class"` for each class, or group numbers `(N,)` for each
+      group.
+    randomize: whether the last class is in the set by chance, so that the share is met exactly.
+    never_empty: whether to add the most probable class to every set.
+    seed: seed of the random draws; read with `randomize` only.
+    penalty: what each rank beyond `free` adds to the score of a class.
+    free: number of ranks without a penalty.
     """
     if not 0 <= penalty < float("inf") or free < 0:
         raise NescioError(

@@ -99,11 +99,13 @@ def mean_per_sample(
 ) -> Tensor:
     """The mean of a measure over the pixels or steps of each sample, `(N,)` from `(N, *axes)`.
 
-    labels: of the same shape; with an ignore index, only those that count are averaged.
-
     >>> entropy, y = torch.tensor([[1.0, 2.0, 6.0]]), torch.tensor([[0, 1, 255]])
     >>> mean_per_sample(entropy), mean_per_sample(entropy, y, ignore_index=255)
     (tensor([3.]), tensor([1.5000]))
+
+    values: values of the measure, `(N, *axes)`.
+    labels: labels of the same shape, needed with `ignore_index`; None: all values count.
+    ignore_index: the label of what is left out of the mean; None: nothing is.
     """
     if (labels is None) != (ignore_index is None):
         raise NescioError("give both labels and ignore_index, or neither: pixels to leave out")

@@ -66,7 +66,7 @@ class Regression(Prediction, ABC):
         raise NescioError(f"no distribution function is known of a {type(self).__name__}")
 
     def member_quantile(self, level: float) -> Tensor:  # noqa: ARG002
-        """The quantile of each member, `(M, *batch, D)`."""
+        """Quantile of each member at `level`, `(M, *batch, D)`."""
         raise NescioError(f"no quantiles are known of a {type(self).__name__}")
 
     def cdf(self, target: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class Regression(Prediction, ABC):
         return self.member_cdf(self._checked(target)).mean(0)
 
     def quantile(self, level: float) -> Tensor:
-        """The quantile of the mixture, `(*batch, D)`, in float64 and to its precision."""
+        """Quantile of the mixture at `level`, `(*batch, D)`, in float64 and to its precision."""
         if not 0 < level < 1:
             raise NescioError(f"the level of a quantile lies between 0 and 1, got {level}")
         self._check_density()
@@ -122,9 +122,11 @@ class Gaussian(Regression):
 
     @property
     def member_variance(self) -> Tensor:
+        """Variance of each member, `(M, *batch, D)`."""
         return self.variance
 
     def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        """The density of `scale` times the target plus `shift`."""
         return type(self)(self.mean * scale + shift, self.variance * scale.square())
 
     def _member_log_density(self, target: Tensor) -> Tensor:
@@ -132,10 +134,12 @@ class Gaussian(Regression):
         return -0.5 * (LOG_TWO_PI + self.variance.log() + scaled)
 
     def member_cdf(self, target: Tensor) -> Tensor:
+        """Probability below `target` under each member, `(M, *batch, D)`."""
         below: Tensor = torch.special.ndtr((target - self.mean) / self.variance.sqrt())
         return below
 
     def member_quantile(self, level: float) -> Tensor:
+        """Quantile of each member at `level`, `(M, *batch, D)`."""
         return self.mean + self.variance.sqrt() * NormalDist().inv_cdf(level)
 
 
@@ -151,19 +155,23 @@ class DoubleExponential(Regression):
 
     @property
     def member_variance(self) -> Tensor:
+        """Variance of each member, `(M, *batch, D)`."""
         return 2 * self.scale.square()
 
     def rescaled(self, shift: Tensor, scale: Tensor) -> Self:
+        """The density of `scale` times the target plus `shift`."""
         return type(self)(self.mean * scale + shift, self.scale * scale)
 
     def _member_log_density(self, target: Tensor) -> Tensor:
         return -((2 * self.scale).log() + (target - self.mean).abs() / self.scale)
 
     def member_cdf(self, target: Tensor) -> Tensor:
+        """Probability below `target` under each member, `(M, *batch, D)`."""
         z = (target - self.mean) / self.scale
         return 0.5 - 0.5 * (-z.abs()).expm1() * z.sign()
 
     def member_quantile(self, level: float) -> Tensor:
+        """Quantile of each member at `level`, `(M, *batch, D)`."""
         away = -math.log(2 * min(level, 1 - level))
         return self.mean + self.scale * math.copysign(away, level - 0.5)
 

@@ -22,6 +22,8 @@ class Dirichlet(Classification):
     >>> p = Dirichlet.from_alpha(torch.tensor([[[6.0, 2.0]]]))
     >>> p.probs, p.precision
     (tensor([[0.7500, 0.2500]]), tensor([8.]))
+
+    log_alpha: logarithms of the concentrations of each member, `(M, *batch, C)`.
     """
 
     log_alpha: Tensor
@@ -35,7 +37,7 @@ class Dirichlet(Classification):
 
     @classmethod
     def from_alpha(cls, alpha: Tensor) -> Self:
-        """The same from concentrations `(M, *batch, C)`, positive numbers with a finite sum."""
+        """The same from concentrations `alpha` `(M, *batch, C)`, positive with a finite sum."""
         if not isinstance(alpha, Tensor) or not alpha.is_floating_point():
             raise NescioError("from_alpha: concentrations must be a floating point tensor")
         if alpha.dtype in (torch.float16, torch.bfloat16):
@@ -83,6 +85,7 @@ class Dirichlet(Classification):
 
     @cached_property
     def member_log_probs(self) -> Tensor:
+        """Logarithms of the expected probabilities of each member, `(M, *batch, C)`."""
         return log_shares(self.log_alpha.double()).to(self.log_alpha.dtype)
 
     @cached_property

@@ -23,24 +23,40 @@ TASKS = ("classification", "multilabel", "regression")
 
 @dataclass(frozen=True, repr=False)
 class Head:
-    """A reading of raw outputs; calling it gives a prediction."""
+    """A reading of raw outputs; calling it gives a prediction.
+
+    name: name of the head, under which files and the command line know it.
+    options: its options; JSON, which files hold.
+    task: "classification", "multilabel" or "regression".
+    width: number of network outputs for each class, label or target.
+    read: a function of outputs to a prediction.
+    center: a function of outputs to log probabilities, or to means; they are not checked.
+    nll: a function of outputs and targets to the negative log-likelihood, `(M, *batch)`, in nats.
+    divergence: a function of two outputs to the KL divergence between their predictions.
+    nll_slope: nll and its derivative in the outputs, in closed form; None: by autograd.
+    gives_logits: whether detectors read the outputs as they are, not `center`.
+    expand: a linear function of outputs to class logits, where there are fewer outputs; None: there
+      are not.
+    standardized: the head that `in_target_units` made this one of; None: it is none of these.
+    log_concentrations: a function of outputs to log concentrations of a Dirichlet; None: it has
+      none.
+    noisy_nll: nll with noise, for training; None: it has no noise.
+    """
 
     name: str
-    options: Mapping[str, Any]  # JSON: files keep them
-    task: str  # one of TASKS
-    width: int  # network outputs for each class, label or target
+    options: Mapping[str, Any]
+    task: str
+    width: int
     read: Callable[[Tensor], Prediction]
-    center: Callable[[Tensor], Tensor]  # outputs -> log probabilities, or means; not checked
-    nll: Callable[[Tensor, Tensor], Tensor]  # outputs, target -> (M, *batch), in nats
-    divergence: Callable[[Tensor, Tensor], Tensor]  # KL of the readings of two outputs
-    nll_slope: Slope | None = None  # nll and its derivative in the outputs, in closed form
-    gives_logits: bool = False  # whether detectors read the outputs as they are, not `center`
-    expand: Callable[[Tensor], Tensor] | None = None  # linear: outputs -> class logits, where fewer
-    standardized: "Head | None" = None  # the head that `in_target_units` made this one of
-    log_concentrations: Callable[[Tensor], Tensor] | None = None  # outputs -> those of a Dirichlet
-    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = (
-        None  # nll with noise, for training
-    )
+    center: Callable[[Tensor], Tensor]
+    nll: Callable[[Tensor, Tensor], Tensor]
+    divergence: Callable[[Tensor, Tensor], Tensor]
+    nll_slope: Slope | None = None
+    gives_logits: bool = False
+    expand: Callable[[Tensor], Tensor] | None = None
+    standardized: "Head | None" = None
+    log_concentrations: Callable[[Tensor], Tensor] | None = None
+    noisy_nll: Callable[[Tensor, Tensor, Draw], Tensor] | None = None
 
     def __post_init__(self) -> None:
         if self.task not in TASKS or self.width < 1:
@@ -54,6 +70,7 @@ class Head:
         return f"Head({self.name}({options}), {self.task})"
 
     def __call__(self, outputs: Tensor) -> Prediction:
+        """The prediction that raw `outputs` `(M, *batch, O)` stand for."""
         prediction = self.read(outputs)
         if not isinstance(prediction, Prediction):
             raise NescioError(
@@ -63,7 +80,7 @@ class Head:
         return prediction
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """What detectors read: class logits, or where a head has none, log probabilities."""
+        """What detectors read in `outputs`: class logits, or without any, log probabilities."""
         if self.gives_logits:
             return outputs
         if self.log_concentrations is not None:  # their softmax is the mean
@@ -80,7 +97,10 @@ class Head:
 def head_from(name: str, options: Mapping[str, Any], given: Head | None = None) -> Head:
     """A head as a file or a pickle names it: its functions are those of this version of nescio.
 
-    given: one that nescio does not have, which is then used, in the units of the options.
+    name: name of the head.
+    options: its options.
+    given: a head that nescio does not have, which is then used, in the units of the options; None:
+      nescio has it.
     """
     own = {key: value for key, value in options.items() if key != UNITS}
     made: Head = heads[name](**own) if given is None else given
@@ -95,8 +115,12 @@ UNITS = "units"  # the option of a head that has the statistics of the targets
 def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
     """The head in the units of the targets y, of networks that learned (y - mean) / scale.
 
-    mean, scale: `(M, D)`, by member; options of the head, so that files keep them. Outputs may have
-    several members in a row for each of the M, as draws of its dropout masks or weights.
+    Outputs may have several members in a row for each of the M, as draws of its dropout masks or
+    weights.
+
+    head: the head of the standardized targets.
+    mean, scale: mean and deviation of the targets, `(M, D)`, by member; they become options of the
+      head, so that files hold them.
     """
     if head.task != "regression":
         raise NescioError(f"only the targets of a regression have units; the head is {head.name}")
@@ -141,7 +165,7 @@ def in_target_units(head: Head, mean: Tensor, scale: Tensor) -> Head:
 
 
 def head_of_members(head: Head, members: Sequence[int]) -> Head:
-    """The head of some of the members that it was made for, by index."""
+    """The `head` of some of the `members` that it was made for, by index."""
     units = head.options.get(UNITS)
     if head.standardized is None or units is None or len(units["mean"]) == 1:
         return head
@@ -150,7 +174,7 @@ def head_of_members(head: Head, members: Sequence[int]) -> Head:
 
 
 def joint_head(each: Sequence[Head]) -> Head:
-    """One head for the outputs of several members, from the head of each."""
+    """One head for the outputs of several members, from the head of `each`."""
     first = each[0].standardized
     if first is None:
         return each[0]

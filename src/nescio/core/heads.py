@@ -49,7 +49,7 @@ def categorical() -> Head:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Negative log probability of the labels, `(M, *batch)`."""
+    """Negative log probability of the `labels` `(M, *batch)` by `logits` `(M, *batch, C)`."""
     return F.cross_entropy(logits.movedim(-1, 1), labels, reduction="none")  # classes second
 
 
@@ -115,6 +115,9 @@ def known_head(outputs: int, labels: Tensor | None) -> Head:
 
     One output with labels 0 and 1 is a binary logit; several outputs with no labels, or with one
     whole number for each sample, are class logits. Anything else is asked for.
+
+    outputs: number of outputs.
+    labels: some labels; None: there are none.
     """
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -164,7 +167,7 @@ def with_score() -> Head:
 
 
 def classes_of(outputs: Tensor) -> Tensor:
-    """The outputs that are class logits: all but the last."""
+    """Those of the `outputs` that are class logits: all but the last."""
     if outputs.shape[-1] < 3:
         raise NescioError(
             f"this head reads one output per class and one more, so at least 3, got "
@@ -178,9 +181,9 @@ def dirichlet(*, activation: str | None = None, floor: float | None = None) -> H
     """Concentrations of a Dirichlet over C class probabilities: exp(output), or softplus + floor.
 
     activation: "exp" (the prior network's: the mean is the softmax of the outputs), or "softplus",
-    which is the default only if a floor is given, as files of earlier versions give it.
-    floor: what is added to each concentration, from 0 up; 0 by default for exp, 1 for softplus
-    (then the activation is the evidence of evidential networks).
+      which is the default only if a floor is given, as files of earlier versions give it.
+    floor: what is added to each concentration, from 0 up; None: 0 for exp, 1 for softplus (then the
+      activation is the evidence of evidential networks).
     """
     kind = activation or ("exp" if floor is None else "softplus")
     if kind not in ("exp", "softplus"):
@@ -222,8 +225,10 @@ def gaussian_logits(*, samples: int = 10, floor: float = 1e-6) -> Head:
 
     The variances are softplus(output) + floor. The probabilities are the mean of
     softmax(logits + noise) over `samples` draws (Kendall and Gal, 2017, eq. 12): the same draws in
-    every prediction, fresh ones for each label in training. samples: an even number; the draws come
-    in pairs of opposite sign.
+    every prediction, fresh ones for each label in training.
+
+    samples: number of draws, an even number; they come in pairs of opposite sign.
+    floor: what is added to the softplus, above 0.
     """
     check_positive(floor, "floor")
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2 or samples % 2:

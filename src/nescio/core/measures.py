@@ -25,7 +25,7 @@ M = TypeVar("M", bound=Callable[..., Tensor])
 
 
 def measure(function: M) -> M:
-    """Register a measure; the annotation of its first argument says what it can read."""
+    """Register a `function` as a measure; its first annotation says what it can read."""
     kind = get_type_hints(function)["prediction"]
 
     @functools.wraps(function)
@@ -42,7 +42,7 @@ def measure(function: M) -> M:
 
 
 def logarithm(base: float) -> float:
-    """Natural logarithm of a unit's base: e for nats, 2 for bits, C for the normalized form."""
+    """Natural logarithm of a unit's `base`: e for nats, 2 for bits, C for the normalized form."""
     if not (0 < base < math.inf and base != 1):
         raise NescioError(f"base must be positive and not 1, got {base}; 2 gives bits")
     return math.log(base)
@@ -60,18 +60,27 @@ def measure_all(prediction: Prediction) -> dict[str, Tensor]:
 
 @measure
 def aleatoric_variance(prediction: Regression) -> Tensor:
-    """Mean variance of the members, summed over targets: data uncertainty."""
+    """Mean variance of the members, summed over targets: data uncertainty.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    """
     return prediction.aleatoric.sum(-1)
 
 
 @measure
 def class_variance(prediction: Classification) -> Tensor:
-    """Population variance of the probabilities over members, averaged over classes."""
+    """Population variance of the probabilities over members, averaged over classes.
+
+    prediction: a prediction of classes.
+    """
     return class_variances(prediction).mean(-1)
 
 
 def class_variances(prediction: Classification) -> Tensor:
-    """Population variance of each class's probability over members, `(*batch, C)`."""
+    """Population variance of each class's probability over members, `(*batch, C)`.
+
+    prediction: a prediction of classes.
+    """
     probs = prediction.member_probs
     variance = (probs - probs.mean(0)).square().mean(0)
     if isinstance(prediction, Dirichlet):  # law of total variance
@@ -88,20 +97,30 @@ def _variance_within(logs: Tensor) -> Tensor:
 
 @measure
 def differential_entropy(prediction: Dirichlet) -> Tensor:
-    """Differential entropy, averaged over members; negative without bound when sharp."""
+    """Differential entropy, averaged over members; negative without bound when sharp.
+
+    prediction: a Dirichlet prediction.
+    """
     value = concentrations.differential_entropy(prediction.log_alpha.double())
     return value.mean(0).to(prediction.log_alpha.dtype)
 
 
 @measure
 def epistemic_variance(prediction: Regression) -> Tensor:
-    """Variance of the member means, summed over targets: knowledge uncertainty."""
+    """Variance of the member means, summed over targets: knowledge uncertainty.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    """
     return prediction.epistemic.sum(-1)
 
 
 @measure
 def predictive_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
-    """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalized form."""
+    """Entropy of the mean probabilities (total uncertainty); `base=C` is the normalized form.
+
+    prediction: a prediction of classes.
+    base: base of the logarithm, the unit: e for nats, 2 for bits, C for the normalized form.
+    """
     if isinstance(prediction, Dirichlet):
         exact = entropy(prediction.to(torch.float64).log_probs)
         return exact.to(prediction.log_alpha.dtype) / logarithm(base)
@@ -109,14 +128,18 @@ def predictive_entropy(prediction: Classification, *, base: float = math.e) -> T
 
 
 def entropy(log_probs: Tensor) -> Tensor:
-    """Entropy over the last axis in nats; a probability of 0 adds nothing."""
+    """Entropy over the last axis of `log_probs`, in nats; a probability of 0 adds nothing."""
     probs = log_probs.exp()
     return -torch.where(probs > 0, probs * log_probs, 0.0).sum(-1)
 
 
 @measure
 def expected_entropy(prediction: Classification, *, base: float = math.e) -> Tensor:
-    """Mean entropy of the members (data uncertainty); for a Dirichlet the mean over its draws."""
+    """Mean entropy of the members (data uncertainty); for a Dirichlet the mean over its draws.
+
+    prediction: a prediction of classes.
+    base: base of the logarithm, the unit: e for nats, 2 for bits, C for the normalized form.
+    """
     if isinstance(prediction, Dirichlet):
         return _mean_gap(prediction, 0) / logarithm(base)
     return entropy(prediction.member_log_probs).mean(0) / logarithm(base)
@@ -132,7 +155,10 @@ def _mean_gap(prediction: Dirichlet, which: int) -> Tensor:
 
 @measure
 def expected_pairwise_kl(prediction: Classification) -> Tensor:
-    """Mean of KL(p_i || p_j) over all pairs of members; (C - 1) / precision for one Dirichlet."""
+    """Mean of KL(p_i || p_j) over all pairs of members; (C - 1) / precision for one Dirichlet.
+
+    prediction: a prediction of classes.
+    """
     # The covariance over members of probability and log probability: no pairs, no cancellation.
     probs = prediction.member_probs.double()
     within = torch.zeros_like(probs[0, ..., 0])
@@ -152,14 +178,20 @@ def expected_pairwise_kl(prediction: Classification) -> Tensor:
 
 @measure
 def least_confidence(prediction: Classification) -> Tensor:
-    """One minus the largest probability, as the sum of the others, so that it does not saturate."""
+    """One minus the largest probability, as the sum of the others, so that it does not saturate.
+
+    prediction: a prediction of classes.
+    """
     probs = prediction.log_probs.exp()
     return probs.scatter(-1, prediction.labels[..., None], 0.0).sum(-1)
 
 
 @measure
 def log_odds(prediction: Classification) -> Tensor:
-    """Log of (1 - p) / p for the predicted class; ranks where probabilities round to 1."""
+    """Log of (1 - p) / p for the predicted class; ranks where probabilities round to 1.
+
+    prediction: a prediction of classes.
+    """
     logs, label = prediction.log_probs, prediction.labels[..., None]
     others = logs.scatter(-1, label, -math.inf).logsumexp(-1)
     return others - logs.gather(-1, label)[..., 0]
@@ -167,7 +199,11 @@ def log_odds(prediction: Classification) -> Tensor:
 
 @measure
 def mutual_information(prediction: Classification, *, base: float = math.e) -> Tensor:
-    """Total minus data uncertainty: how much the members disagree; at most log min(C, M)."""
+    """Total minus data uncertainty: how much the members disagree; at most log min(C, M).
+
+    prediction: a prediction of classes.
+    base: base of the logarithm, the unit: e for nats, 2 for bits, C for the normalized form.
+    """
     if isinstance(prediction, Dirichlet):
         return (_between(prediction) + _mean_gap(prediction, 1)) / logarithm(base)
     probs, logs = prediction.member_probs, prediction.member_log_probs
@@ -184,19 +220,28 @@ def _between(prediction: Dirichlet) -> Tensor:
 
 @measure
 def negative_log_precision(prediction: Dirichlet) -> Tensor:
-    """Minus the log of the precision: how little evidence there is, whatever its classes."""
+    """Minus the log of the precision: how little evidence there is, whatever its classes.
+
+    prediction: a Dirichlet prediction.
+    """
     return -prediction.log_precision
 
 
 @measure
 def total_variance(prediction: Regression) -> Tensor:
-    """Variance of the mixture, summed over targets: total uncertainty."""
+    """Variance of the mixture, summed over targets: total uncertainty.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    """
     return prediction.mixture_variance.sum(-1)
 
 
 @measure
 def variation_ratio(prediction: Classification) -> Tensor:
-    """Share of members whose label is not the most frequent one; 0 for a single network."""
+    """Share of members whose label is not the most frequent one; 0 for a single network.
+
+    prediction: a prediction of classes.
+    """
     votes = prediction.member_log_probs.argmax(-1).movedim(0, -1)
     counts = torch.zeros_like(prediction.log_probs)
     counts.scatter_add_(-1, votes, torch.ones_like(votes, dtype=counts.dtype))

@@ -21,6 +21,8 @@ class MultiLabel(Prediction):
     >>> p = MultiLabel(torch.tensor([[[2.0, -1.0, 0.5]]]))
     >>> p.labels
     tensor([[1, 0, 1]])
+
+    logits: logits of each member, `(M, *batch, K)`.
     """
 
     logits: Tensor
@@ -47,11 +49,11 @@ class MultiLabel(Prediction):
         return torch.stack(chosen, -1)
 
     def label(self, number: int) -> Categorical:
-        """The prediction of one label: class 1 where it is there, class 0 where not."""
+        """The prediction of the label `number`: class 1 where it is there, class 0 where not."""
         return Categorical(two_logits(self.logits, label=number))
 
     def log_prob(self, target: Tensor) -> Tensor:
-        """Log probability of all labels `(*batch, K)` together under the mixture, `(*batch,)`."""
+        """Log probability of all labels `target` `(*batch, K)` together, `(*batch,)`."""
         y = check_label_table(target, self.count, self.batch_shape).to(self.logits)
         own = (y * F.logsigmoid(self.logits) + (1 - y) * F.logsigmoid(-self.logits)).sum(-1)
         return own.logsumexp(0) - math.log(self.members)

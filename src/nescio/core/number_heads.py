@@ -29,7 +29,10 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 @heads.register
 def gaussian(*, floor: float = 1e-6) -> Head:
-    """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs."""
+    """Mean and variance, softplus(output) + floor, of D normal targets from 2 D outputs.
+
+    floor: what is added to the softplus, above 0.
+    """
     check_positive(floor, "floor")
     slope, options = partial(_gaussian_slope, floor), {"floor": floor}
     densities = Gaussian, _gaussian_nll, _kl_gaussian
@@ -38,7 +41,10 @@ def gaussian(*, floor: float = 1e-6) -> Head:
 
 @heads.register
 def fixed_variance(*, variance: float = 1.0) -> Head:
-    """Mean of D normal targets from D outputs; the noise variance is known."""
+    """Mean of D normal targets from D outputs; the noise variance is known.
+
+    variance: the variance of the noise.
+    """
     check_positive(variance, "variance")
 
     def split(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +56,10 @@ def fixed_variance(*, variance: float = 1.0) -> Head:
 
 @heads.register
 def double_exponential(*, floor: float = 1e-6) -> Head:
-    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs."""
+    """Mean and scale, softplus(output) + floor, of D Laplace targets from 2 D outputs.
+
+    floor: what is added to the softplus, above 0.
+    """
     check_positive(floor, "floor")
     densities = DoubleExponential, _laplace_nll, _kl_laplace
     options = {"floor": floor}
@@ -62,6 +71,8 @@ def normal_inverse_gamma(*, floor: float = 1e-6) -> Head:
     """Student t densities of D targets and their evidence, from 4 D outputs (Amini et al., 2020).
 
     The outputs are the means, then nu, alpha - 1 and beta: softplus(output) + floor.
+
+    floor: what is added to the softplus, above 0.
     """
     check_positive(floor, "floor")
     split = partial(evidence_of, floor)
@@ -87,13 +98,17 @@ def normal_inverse_gamma(*, floor: float = 1e-6) -> Head:
 
 
 def evidence_rise(outputs: Tensor, slopes: Sequence[Tensor]) -> Tensor:
-    """Derivatives in the raw outputs, from those in mean, nu, alpha and beta."""
+    """Derivatives in the raw `outputs`, from the `slopes` in mean, nu, alpha and beta."""
     raw = outputs[..., outputs.shape[-1] // 4 :]
     return torch.cat([slopes[0], raw.sigmoid() * torch.cat([*slopes[1:]], dim=-1)], dim=-1)
 
 
 def evidence_of(floor: float, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean, nu, alpha and beta of raw outputs `(M, *batch, 4 D)`, each `(M, *batch, D)`."""
+    """Mean, nu, alpha and beta of raw outputs, each `(M, *batch, D)`.
+
+    floor: what is added to the softplus of nu, alpha - 1 and beta.
+    outputs: raw outputs, `(M, *batch, 4 D)`.
+    """
     if outputs.shape[-1] % 4:
         raise NescioError(
             f"this head needs four outputs per target (mean, nu, alpha, beta), got "

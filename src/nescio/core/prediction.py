@@ -130,7 +130,7 @@ class Prediction(ABC):
         return self._map(lambda tensor: tensor.movedim(0, -2)[(*kept, *rest)].movedim(-2, 0))
 
     def choose(self, members: slice | Tensor | Sequence[int]) -> Self:
-        """The mixture of some of the members only."""
+        """The mixture of some of the `members` only."""
         return self._map(lambda tensor: tensor[members])
 
     def to(self, *where: Any, **how: Any) -> Self:
@@ -243,6 +243,8 @@ class Categorical(Classification):
     >>> p = Categorical(torch.tensor([[[2.0, 0.0]], [[0.0, 2.0]]]))   # two members disagree
     >>> p.probs
     tensor([[0.5000, 0.5000]])
+
+    logits: logits of each member, `(M, *batch, C)`.
     """
 
     logits: Tensor
@@ -265,7 +267,7 @@ class Categorical(Classification):
 
     @classmethod
     def from_probs(cls, probs: Tensor) -> Self:
-        """The same from probabilities `(M, *batch, C)` that sum to 1 over the last axis."""
+        """The same from probabilities `probs` `(M, *batch, C)` that sum to 1 over the last axis."""
         if not isinstance(probs, Tensor) or not probs.is_floating_point():
             raise NescioError("from_probs: probabilities must be a floating point tensor")
         if probs.isnan().any() or (probs < 0).any():
@@ -280,6 +282,7 @@ class Categorical(Classification):
 
     @cached_property
     def member_log_probs(self) -> Tensor:
+        """Log probabilities of each member, `(M, *batch, C)`."""
         return self.logits.log_softmax(-1)
 
 

@@ -63,20 +63,28 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Results:
-    """Rows, the data sets they are about, and about: what was done, how, by which version."""
+    """A table of results: rows, the data sets they are about, and how they were made.
+
+    rows: one row per number, with its subject, data set and metric.
+    sets: the data sets.
+    about: what was done, how, and by which version.
+    """
 
     rows: tuple[Row, ...]
     sets: tuple[DataSet, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self, what: str) -> list[str]:
-        """The subjects, data sets ("data") or metrics, in the order of the rows."""
+        """All names of `what`, "subject", "data" or "metric", in the order of the rows."""
         return list(dict.fromkeys(getattr(row, what) for row in self.rows))
 
     def select(
         self, subject: str | None = None, data: str | None = None, metric: str | None = None
     ) -> "Results":
-        """The rows of a subject, a data set, a metric, or of two or three of these."""
+        """The rows of a subject, a data set, a metric, or of two or three of these.
+
+        subject, data, metric: a name; None: any.
+        """
         wanted = {"subject": subject, "data": data, "metric": metric}
         rows = self.rows
         for what, name in wanted.items():
@@ -88,7 +96,10 @@ class Results:
     def value(
         self, subject: str | None = None, data: str | None = None, metric: str | None = None
     ) -> float | None:
-        """One number; names that only one row can have may be left out."""
+        """One number; names that only one row can have may be left out.
+
+        subject, data, metric: a name; None: any.
+        """
         found = self.select(subject, data, metric)
         if len(found.rows) != 1:
             several = [what for what in FIELDS if len(found.names(what)) > 1]
@@ -98,7 +109,7 @@ class Results:
         return found.rows[0].value
 
     def row(self, subject: str, data: str, metric: str) -> Row | None:
-        """A row by its three names, or None."""
+        """A row by its `subject`, `data` and `metric`; None where there is none."""
         return self._by_name.get((subject, data, metric))
 
     @cached_property
@@ -129,7 +140,10 @@ class Results:
         return self._page().markdown()
 
     def latex(self, *, intervals: bool = True) -> str:
-        """The table as a LaTeX `tabular`; it needs the package booktabs."""
+        """The table as a LaTeX `tabular`; it needs the package booktabs.
+
+        intervals: whether to write the intervals.
+        """
         return self._page().latex(intervals=intervals)
 
     def _repr_html_(self) -> str:
@@ -152,7 +166,7 @@ class Results:
         return json.dumps({"kind": "results", **to_json(self)}, indent=2, allow_nan=False) + "\n"
 
     def save(self, path: str | Path) -> Path:
-        """Write PATH as JSON, and the table beside it as .txt, .md and .tex; returns the path."""
+        """Write `path` as JSON, and the table beside it as .txt, .md and .tex; returns the path."""
         path = Path(path).with_suffix(".json")
         save_manifest(path, json.loads(self.json()))
         texts = {"txt": str(self), "md": self.markdown(), "tex": self.latex()}
@@ -162,12 +176,12 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> "Results":
-        """Read the JSON that `save` wrote."""
+        """Read the JSON at `path` that `save` wrote."""
         return from_json(cls, load_manifest(Path(path), "results"), str(path))
 
     @classmethod
     def join(cls, parts: Sequence["Results"]) -> "Results":
-        """One value of several: a row that two of them have must be the same in both."""
+        """One value of several `parts`: a row that two of them have must be the same in both."""
         if not parts:
             raise NescioError("nothing to join: the list of results is empty")
         rows = merged([(row.subject, row.data, row.metric) for p in parts for row in p.rows],

@@ -27,6 +27,11 @@ class StudentT(Regression):
     Of each variance the share 1 / (1 + evidence) is epistemic: it is about the mean, of which as
     much is known as from `evidence` observations. Infinite evidence: all of it is noise in the
     data. Each field is `(M, *batch, D)`.
+
+    mean: center of the density.
+    scale: scale of the density; the variance is scale^2 df / (df - 2).
+    df: degrees of freedom, above 2.
+    evidence: number of observations that the mean rests on; it may be infinite.
     """
 
     mean: Tensor
@@ -38,7 +43,13 @@ class StudentT(Regression):
     def from_normal_inverse_gamma(
         cls, mean: Tensor, nu: Tensor, alpha: Tensor, beta: Tensor
     ) -> Self:
-        """The density of a target whose mean and variance are normal-inverse-gamma."""
+        """The density of a target whose mean and variance are normal-inverse-gamma.
+
+        mean: expected mean, `(M, *batch, D)`.
+        nu: number of observations that the mean rests on.
+        alpha, beta: shape and scale of the inverse gamma distribution of the variance; alpha above
+          1.
+        """
         scale = predictive_scale(nu, alpha, beta)
         return cls(mean=mean, scale=scale, df=2 * alpha, evidence=nu)
 
@@ -52,6 +63,7 @@ class StudentT(Regression):
 
     @property
     def member_variance(self) -> Tensor:
+        """Variance of each member, `(M, *batch, D)`."""
         return self.scale.square() * (self.df / (self.df - 2))
 
     @property

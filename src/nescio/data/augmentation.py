@@ -21,21 +21,26 @@ MoveLabels = Callable[[Tensor, torch.Generator, int], Tensor]
 class Augment:
     """A random change of a batch of images `(B, C, H, W)`, floats or bytes.
 
+    description: what it does, as text.
+    change: a function of images and a generator that gives the changed images.
+    least: number of pixels that an image must have each way.
     move_labels: the same change of label maps `(B, H, W)`, from a generator in the same state and
-    with the label for pixels that come in at the edges; None: not known. `still` for changes of
-    colors, which move nothing.
+      with the label for pixels that come in at the edges; None: not known. `still` for changes of
+      colors, which move nothing.
+    fills: whether pixels come in at the edges.
+    any_shape: whether inputs need not be images.
     """
 
     description: str
     change: Callable[[Tensor, torch.Generator], Tensor]
-    least: int = 1  # pixels an image must have each way
+    least: int = 1
     move_labels: MoveLabels | None = field(default=None, kw_only=True)
-    fills: bool = field(default=False, kw_only=True)  # whether pixels come in at the edges
-    any_shape: bool = field(default=False, kw_only=True)  # whether inputs need not be images
+    fills: bool = field(default=False, kw_only=True)
+    any_shape: bool = field(default=False, kw_only=True)
 
 
 def still(labels: Tensor, _: torch.Generator, __: int) -> Tensor:
-    """Label maps as they are: for augmentations that move no pixel."""
+    """Label maps `labels` as they are: for augmentations that move no pixel."""
     return labels
 
 
@@ -43,6 +48,8 @@ def crops(pad: int = 4) -> Augment:
     """Shift each image by up to `pad` pixels each way; zeros come in at the edges.
 
     In label maps the ignore index comes in.
+
+    pad: the largest move, in pixels.
     """
     if isinstance(pad, bool) or not isinstance(pad, int) or pad < 1:
         raise NescioError(f"pad must be a whole number from 1 up, got {pad!r}")
@@ -73,8 +80,13 @@ def affine(
 ) -> Augment:
     """Rotate, shear, scale and shift each image, each uniformly up to its limit, around its middle.
 
-    shift: in pixels. scale: 0.1 for factors from 0.9 to 1.1. Pixels are interpolated bilinearly,
-    labels of maps are those of the nearest pixel; zeros, or the ignore index, come in at the edges.
+    Pixels are interpolated bilinearly, labels of maps are those of the nearest pixel; zeros, or the
+    ignore index, come in at the edges.
+
+    degrees: largest angle, either way.
+    shift: largest move, in pixels, each way.
+    scale: largest change of the size; 0.1 for factors from 0.9 to 1.1.
+    shear: largest sideways move per pixel of height.
     """
     limits = {"degrees": degrees, "shift": shift, "scale": scale, "shear": shear}
     for name, limit in limits.items():
@@ -126,9 +138,13 @@ def noise(deviation: float = 0.15) -> Augment:
 def colors(brightness: float = 0.2, *, contrast: float = 0.3, tint: float = 0.1) -> Augment:
     """Make each image lighter or darker, of more or less contrast, and tint it.
 
-    brightness: the largest shift of all values, in the units of the inputs; bytes are 0 to 1. The
-    distance from the image's mean is multiplied by exp(u + v), u between -contrast and contrast, v
-    between -tint and tint for each channel. Bytes are rounded and clipped; label maps stay.
+    The distance from the image's mean is multiplied by exp(u + v), u between -contrast and
+    contrast, v between -tint and tint for each channel. Bytes are rounded and clipped; label maps
+    stay.
+
+    brightness: the largest shift of all values, in the units of the inputs; bytes are 0 to 1.
+    contrast: the largest logarithm of the factor of an image.
+    tint: the largest logarithm of the factor of each of its channels.
     """
     for name, limit in {"brightness": brightness, "contrast": contrast, "tint": tint}.items():
         if not 0 <= limit < math.inf:
@@ -148,7 +164,10 @@ def colors(brightness: float = 0.2, *, contrast: float = 0.3, tint: float = 0.1)
 
 
 def augment(steps: Sequence[Augment], x: Tensor, rng: Rng) -> Tensor:
-    """Each member's images `(M, B, C, H, W)`, changed by every step in turn."""
+    """Each member's images `x` `(M, B, C, H, W)`, changed by every one of the `steps` in turn.
+
+    rng: the random numbers of the step, with a generator for each member.
+    """
     return augment_pairs(steps, x, x.new_empty(x.shape[:2]), rng)[0]
 
 
@@ -158,6 +177,12 @@ def augment_pairs(
     """The images as `augment` changes them, and label maps `(M, B, H, W)` moved along with them.
 
     Other targets stay as they are.
+
+    steps: the augmentations, in order.
+    x: images of each member, `(M, B, C, H, W)`.
+    y: label maps `(M, B, H, W)`, or other targets.
+    rng: the random numbers of the step, with a generator for each member.
+    ignore_index: the label of pixels that come in at the edges; None: 0.
     """
     moved, labels, maps = [], [], y.ndim == 4
     y = as_labels(y) if maps else y  # so that it holds any ignore index
@@ -194,6 +219,10 @@ def check_augments(
 ) -> tuple[Augment, ...]:
     """The steps as a tuple, if they fit inputs and targets of these shapes.
 
+    steps: one augmentation, or several; None: none.
+    features: shape of one input.
+    targets: shape of one target; more than one axis for label maps.
+    ignore_index: label of pixels without a class; None: there is none.
     marked: whether the last channel marks the steps of sequences; it then stays as it is.
     """
     chosen = [] if steps is None else [steps] if isinstance(steps, Augment) else steps

@@ -31,15 +31,25 @@ class Shifted:
 
     What is drawn for an input depends on the seed and its index alone, so a shift is the same in
     batches of any size, and its strengths share their draws.
+
+    name: name of the shift.
+    description: what a step of strength does.
+    change: a function of inputs, strength and indices that gives the shifted inputs.
+    images: whether inputs are images (N, C, H, W) in [0, 1], and the result, too.
     """
 
     name: str
-    description: str  # what a step of strength does
+    description: str
     change: Change
-    images: bool = field(default=True, kw_only=True)  # (N, C, H, W) in [0, 1], the result too
+    images: bool = field(default=True, kw_only=True)
 
     def __call__(self, x: Array, strength: float, *, first: int = 0) -> Tensor:
-        """The inputs at a strength; `first` is the index of the first of them."""
+        """The inputs at a strength.
+
+        x: inputs `(N, ...)`.
+        strength: from 0, as they are, to 5.
+        first: index of the first input, on which its random draws depend.
+        """
         if not 0 <= strength <= MOST:
             raise NescioError(f"a strength is from 0 to {MOST}, got {strength}")
         inputs = as_inputs(x, "x")
@@ -53,12 +63,18 @@ class Shifted:
 
 
 def uniform(seed: int, purpose: str, indices: Indices, size: int) -> Tensor:
-    """Uniform numbers `(n, size)` in [0, 1), one row per input."""
+    """Uniform numbers `(n, size)` in [0, 1), one row per input.
+
+    seed: seed of the random draws.
+    purpose: what they are for: other purposes have other draws.
+    indices: indices of the inputs, `(n,)`; each has its own draws.
+    size: how many numbers each input has.
+    """
     return torch.from_numpy(rows(derive(seed, purpose), 0, indices, size, np.float32))
 
 
 def positive(name: str, value: float) -> float:
-    """A size of a step: a finite number above 0."""
+    """The size `value` of a step, the option `name`: a finite number above 0."""
     if not 0 < value < float("inf"):
         raise NescioError(f"`{name}` must be a finite number above 0, got {value}")
     return float(value)
@@ -82,7 +98,10 @@ REACH = 4  # deviations that the kernel covers each way
 
 @corruptions.register
 def blur(*, deviation: float = 0.5) -> Shifted:
-    """Blur by a Gaussian of standard deviation `deviation` pixels per step; edges are continued."""
+    """Blur by a Gaussian of standard deviation `deviation` pixels per step; edges are continued.
+
+    deviation: standard deviation per step, in pixels.
+    """
     step = positive("deviation", deviation)
 
     def change(x: Tensor, strength: float, _: Indices) -> Tensor:
@@ -100,7 +119,10 @@ def blur(*, deviation: float = 0.5) -> Shifted:
 
 @corruptions.register
 def brightness(*, amount: float = 0.12) -> Shifted:
-    """Add `amount` per step to every pixel, cut at 1."""
+    """Add `amount` per step to every pixel, cut at 1.
+
+    amount: what is added per step.
+    """
     step = positive("amount", amount)
 
     return Shifted("brightness", f"{step:g} brighter a step", lambda x, s, _: x + step * s)
@@ -108,7 +130,10 @@ def brightness(*, amount: float = 0.12) -> Shifted:
 
 @corruptions.register
 def contrast(*, share: float = 0.18) -> Shifted:
-    """Bring pixels closer to the mean of their image, by `share` of the distance per step."""
+    """Bring pixels closer to the mean of their image, by `share` of the distance per step.
+
+    share: share of the contrast that is lost per step, at most 0.2.
+    """
     if not 0 < share <= 0.2:
         raise NescioError(f"`share` must be above 0 and at most 0.2 per step, got {share}")
 
@@ -123,13 +148,14 @@ def contrast(*, share: float = 0.18) -> Shifted:
 def scaling(features: int | Sequence[int] | None = None) -> Scaling:
     """Multiply some features by a factor: one axis, several, or (None) the whole input.
 
-    Features are indices into the flattened input; negative ones count from the end. The result is
-    a function of inputs (N, ...) and a factor, or A factors for a result (A, N, ...).
+    The result is a function of inputs (N, ...) and a factor, or A factors for a result (A, N, ...).
 
     >>> scaling(0)(torch.tensor([[1.0, 2.0]]), [1.0, 10.0])
     tensor([[[ 1.,  2.]],
     <BLANKLINE>
             [[10.,  2.]]])
+
+    features: indices into the flattened input; negative ones count from the end. None: all.
     """
     chosen = None if features is None else _feature_indices(features)
 
@@ -191,7 +217,11 @@ def _check_range(features: list[int], x: Tensor) -> None:
 
 @corruptions.register
 def feature_scaling(features: int | Sequence[int] | None = None, *, factor: float = 2.0) -> Shifted:
-    """Multiply some features, or all (None), by `factor` to the power of the strength."""
+    """Multiply some features by a factor per step.
+
+    features: indices into the flattened input; negative ones count from the end. None: all.
+    factor: factor per step; at strength s it is factor ** s.
+    """
     if not 0 < factor < 1e6 or factor == 1:
         raise NescioError(f"`factor` must be above 0, below 1e6 and not 1, got {factor}")
     times, text = scaling(features), f"times {factor:g} a step"
@@ -200,7 +230,11 @@ def feature_scaling(features: int | Sequence[int] | None = None, *, factor: floa
 
 @corruptions.register
 def gaussian_noise(*, deviation: float = 0.1, seed: int = 0) -> Shifted:
-    """Add noise of standard deviation `deviation` per step, cut to the range of images."""
+    """Add noise of standard deviation `deviation` per step, cut to the range of images.
+
+    deviation: standard deviation per step.
+    seed: seed of the random draws.
+    """
     step = positive("deviation", deviation)
 
     def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
@@ -211,7 +245,12 @@ def gaussian_noise(*, deviation: float = 0.1, seed: int = 0) -> Shifted:
 
 
 def normal(seed: int, indices: Indices, size: int) -> Tensor:
-    """Standard normal numbers `(n, size)`, by pairs (Box and Muller, 1958)."""
+    """Standard normal numbers `(n, size)`, by pairs (Box and Muller, 1958).
+
+    seed: seed of the random draws.
+    indices: indices of the inputs, `(n,)`; each has its own draws.
+    size: how many numbers each input has.
+    """
     half = -(-size // 2)
     drawn = rows(derive(seed, "gaussian noise"), 0, indices, 2 * half, np.float64)
     radius = np.sqrt(-2 * np.log1p(-drawn[:, :half]))
@@ -222,7 +261,11 @@ def normal(seed: int, indices: Indices, size: int) -> Tensor:
 
 @corruptions.register
 def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
-    """Set a share of the pixels to 0 or 1, `share` more per step; those of a step stay."""
+    """Set a share of the pixels to 0 or 1, `share` more per step; those of a step stay.
+
+    share: share of the pixels per step, at most 0.2.
+    seed: seed of the random draws.
+    """
     if not 0 < share <= 0.2:
         raise NescioError(f"`share` must be above 0 and at most 0.2 per step, got {share}")
 
@@ -237,7 +280,10 @@ def impulse_noise(*, share: float = 0.08, seed: int = 0) -> Shifted:
 
 @corruptions.register
 def pixelation(*, share: float = 0.16) -> Shifted:
-    """Average blocks of pixels; the image has `share` fewer rows and columns of them per step."""
+    """Average blocks of pixels; the image has `share` fewer rows and columns of them per step.
+
+    share: share of the rows and columns that is lost per step, below 0.2.
+    """
     if not 0 < share < 0.2:
         raise NescioError(f"`share` must be between 0 and 0.2 per step, got {share}")
 
@@ -276,7 +322,10 @@ def _read_at(x: Tensor, positions: Tensor, *, beyond: str = "zeros") -> Tensor:
 
 @corruptions.register
 def rotation(*, degrees: float = 15) -> Shifted:
-    """Turn images counterclockwise by `degrees` per step; bilinear, zeros at the corners."""
+    """Turn images counterclockwise by `degrees` per step; bilinear, zeros at the corners.
+
+    degrees: angle per step.
+    """
     step = positive("degrees", degrees)
 
     def change(x: Tensor, strength: float, _: Indices) -> Tensor:
@@ -290,7 +339,11 @@ def rotation(*, degrees: float = 15) -> Shifted:
 
 @corruptions.register
 def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
-    """Move each image by `pixels` per step in a random direction; zeros come in at the edge."""
+    """Move each image by `pixels` per step in a random direction; zeros come in at the edge.
+
+    pixels: move per step.
+    seed: seed of the random draws.
+    """
     step = positive("pixels", pixels)
 
     def change(x: Tensor, strength: float, indices: Indices) -> Tensor:
@@ -305,9 +358,12 @@ def translation(*, pixels: float = 2, seed: int = 0) -> Shifted:
 def warping(*, stretch: float = 0.1, waves: int = 2, seed: int = 0) -> Shifted:
     """Deform each image by a smooth random field that stretches it by up to `stretch` per step.
 
-    The field moves a pixel at q to read at q - tau(q); tau is a sum of sines with up to `waves`
-    periods each way, and 0 at the edge. stretch: the largest norm of its derivative over the image,
-    which is what stability to deformations is measured by (Mallat, 2012); below 1 nothing folds.
+    The field moves a pixel at q to read at q - tau(q), and is 0 at the edge.
+
+    stretch: the largest norm of the derivative of tau over the image, per step, which is what
+      stability to deformations is measured by (Mallat, 2012); below 1 nothing folds.
+    waves: tau is a sum of sines with up to this number of half periods each way.
+    seed: seed of the random draws.
     """
     step = positive("stretch", stretch)
     if isinstance(waves, bool) or not isinstance(waves, int) or waves < 1:
@@ -325,7 +381,13 @@ def warping(*, stretch: float = 0.1, waves: int = 2, seed: int = 0) -> Shifted:
 def displacements(
     size: Sequence[int], indices: Indices, waves: int, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Random smooth fields `(N, H, W, 2)`, in pixels, and their derivatives `(N, H, W, 2, 2)`."""
+    """Random smooth fields `(N, H, W, 2)`, in pixels, and their derivatives `(N, H, W, 2, 2)`.
+
+    size: height and width of the images.
+    indices: indices of the inputs, `(N,)`, on which the draws depend.
+    waves: number of sines each way.
+    seed: seed of the random draws.
+    """
     height, width = (int(n) for n in size)
     orders = torch.arange(1, waves + 1, dtype=torch.float64) * math.pi
     rows, columns = (torch.arange(n, dtype=torch.float64) / max(n - 1, 1) for n in (height, width))

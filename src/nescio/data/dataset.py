@@ -19,10 +19,15 @@ Part: TypeAlias = tuple[Tensor, Tensor]
 class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
-    Images (N, C, H, W) may be uint8, with 255 = 1; tokens are int64. `classes` is the number of
-    classes, or None for regression. Labels may have gaps, and more axes, (N, H, W); these may be
-    uint8, and `ignore_index` is the label of what is left out. A set that is only for testing has a
-    train part of no samples.
+    Images (N, C, H, W) may be uint8, with 255 = 1; tokens are int64. Labels may have gaps, and more
+    axes, (N, H, W); these may be uint8. A set that is only for testing has a train part of no
+    samples.
+
+    name: name of the data set.
+    train, validation, test: the parts, each a pair (x, y); None: there is none.
+    classes: number of classes; None: a regression.
+    columns: how the rows of a table became x; None: they are not of a table.
+    ignore_index: label of what is left out, not one of the classes; None: nothing is.
     """
 
     name: str
@@ -30,7 +35,7 @@ class Dataset:
     validation: Part | None
     test: Part | None
     classes: int | None
-    columns: "Columns | None" = None  # how the rows of a table became x
+    columns: "Columns | None" = None
     ignore_index: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -72,22 +72,34 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows as numbers, and where a column had no value or a level that was not learned."""
+    """Rows as numbers, and where a column had no value or a level that was not learned.
 
-    x: Tensor  # (N, F) float32
-    missing: Tensor  # (N, D) bool
-    unseen: Tensor  # (N, D) bool
+    x: the numbers, `(N, F)` of float32.
+    missing: whether a column had no value, `(N, D)`.
+    unseen: whether a column had a level that was not learned, `(N, D)`.
+    """
+
+    x: Tensor
+    missing: Tensor
+    unseen: Tensor
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns as learned by `learn_columns`; encodes any table that has them."""
+    """Columns as learned by `learn_columns`; encodes any table that has them.
+
+    columns: the inputs, each with its kind, levels, mean and deviation.
+    notes: what was proposed, and why.
+    ids: names of columns that tell rows apart and are not inputs.
+    target: name of the column that is predicted; None: unknown.
+    classes: levels of the target, where they are text.
+    """
 
     columns: tuple[Column, ...]
-    notes: tuple[str, ...] = field(default=(), compare=False)  # what was proposed, and why
-    ids: tuple[str, ...] = field(default=(), kw_only=True)  # tell rows apart; not inputs
-    target: str | None = field(default=None, kw_only=True)  # the column that is predicted
-    classes: tuple[str, ...] = field(default=(), kw_only=True)  # its levels, where they are text
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    ids: tuple[str, ...] = field(default=(), kw_only=True)
+    target: str | None = field(default=None, kw_only=True)
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -117,7 +129,7 @@ class Columns:
         return [[column.kind, column.width] for column in self.columns]
 
     def encode(self, table: Table) -> Encoded:
-        """Rows as numbers; columns that the table has beside these are left out."""
+        """Rows of `table` as numbers; columns that the table has beside these are left out."""
         _check_table(table)
         parts = [_encode(column, table[column.name]) for column in self.columns]
         with np.errstate(over="ignore"):  # refused as infinity below
@@ -133,7 +145,7 @@ class Columns:
         return x
 
     def numbers(self, rows: Any) -> Tensor:
-        """Rows of a table of any kind as numbers `(N, F)`; see `read_table`."""
+        """`rows` of a table of any kind as numbers `(N, F)`; see `read_table`."""
         if not isinstance(rows, RawRows):
             return self.encode(read_table(rows)).x
         parts = [_of_cells(column, rows) for column in self.columns]
@@ -150,13 +162,13 @@ class Columns:
 
     @staticmethod
     def from_manifest(given: Mapping[str, Any]) -> "Columns":
-        """The columns that a file holds."""
+        """The columns that a file holds, `given` as `manifest` wrote them."""
         columns = (Column(**{**one, "levels": tuple(one["levels"])}) for one in given["columns"])
         more: dict[str, Any] = {n: tuple(given.get(n, ())) for n in ("ids", "classes")}
         return Columns(tuple(columns), target=given.get("target"), **more)
 
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file."""
+        """Write the columns to the JSON file `path`."""
         save_manifest(Path(path), {"kind": "columns", **self.manifest()})
         return Path(path)
 
@@ -177,15 +189,17 @@ def learn_columns(
     """Kinds, levels, means and deviations of the columns of a table, the training rows.
 
     table: a `Table`, or what `read_table` reads.
-    kinds: by column. Others are proposed: text is categorical, two numbers are categorical, up to
-    ten ordinal, more continuous; `notes` says so. A proposal that looks like a mistake (a text that
-    nearly every row has for itself) is refused. levels: of ordinal and categorical columns, in
-    order; others have those of the table, numbers rising and text in alphabetical order.
-    ids: columns that tell rows apart and are not inputs. With a warning, a column without a kind
-    is taken for one if it is a text that differs in every row, or whole numbers that count the
-    rows, or that mostly differ and have the name of an id; from 20 rows on. most:
-    levels of a categorical column, the most frequent ones; the rarer ones are encoded as unseen,
-    as are those that come later.
+    kinds: "continuous", "ordinal", "categorical" or "number" by column. Others are proposed: text
+      is categorical, two numbers are categorical, up to ten ordinal, more continuous; `notes` says
+      so. A proposal that looks like a mistake (a text that nearly every row has for itself) is
+      refused.
+    levels: levels of ordinal and categorical columns by name, in order; others have those of the
+      table, numbers rising and text in alphabetical order.
+    ids: columns that tell rows apart and are not inputs. With a warning, a column without a kind is
+      taken for one if it is a text that differs in every row, or whole numbers that count the rows,
+      or that mostly differ and have the name of an id; from 20 rows on.
+    most: largest number of levels of a categorical column, the most frequent ones; the rarer ones
+      are encoded as unseen, as are those that come later.
     """
     table = read_table(table)
     kinds, levels = kinds or {}, levels or {}
@@ -220,7 +234,7 @@ def learn_columns(
 
 
 def as_they_are(names: Sequence[str]) -> Columns:
-    """Columns of numbers that a network reads as they are, by their names."""
+    """Columns of numbers that a network reads as they are, by their `names`."""
     return Columns(tuple(Column(name=name, kind="number") for name in names))
 
 

@@ -19,7 +19,7 @@ SAMPLES = 2048  # converted at a time
 
 
 def as_images(x: Any) -> Tensor:
-    """Images (N, H, W) or (N, H, W, C), as most files hold them, as (N, C, H, W)."""
+    """Images `x` (N, H, W) or (N, H, W, C), as most files hold them, as (N, C, H, W)."""
     images = as_tensor(x, "images")
     if images.ndim == 3:
         return images[:, None]
@@ -33,7 +33,7 @@ def as_images(x: Any) -> Tensor:
 
 
 def gray(x: Any) -> Tensor:
-    """Color images as gray ones, by the luma of ITU-R 601: 0.299 R + 0.587 G + 0.114 B.
+    """Color images `x` as gray ones, by the luma of ITU-R 601: 0.299 R + 0.587 G + 0.114 B.
 
     Bytes are rounded to the nearest, with the weights in parts of 65536: what Pillow gives.
     Gray images stay as they are.
@@ -45,13 +45,13 @@ def gray(x: Any) -> Tensor:
 
 
 def color(x: Any) -> Tensor:
-    """Gray images as color ones, their channel three times; color images stay as they are."""
+    """Gray images `x` as color ones, their channel three times; color images stay as they are."""
     images = _images(x)
     return images if images.shape[1] == 3 else images.repeat(1, 3, 1, 1)
 
 
 def pad(x: Any, size: int | tuple[int, int]) -> Tensor:
-    """Images in the middle of black ones of `size`: 28 x 28 to 32 x 32, two pixels on each side.
+    """Images `x` in the middle of black ones of `size`: 28 x 28 to 32 x 32, two pixels each side.
 
     Where the room is odd, the lower and the right side get the pixel more; `crop` undoes it.
     """
@@ -67,7 +67,7 @@ def pad(x: Any, size: int | tuple[int, int]) -> Tensor:
 
 
 def crop(x: Any, size: int | tuple[int, int]) -> Tensor:
-    """The middle of images, of `size`: 32 x 32 to 28 x 28, two pixels off each side."""
+    """The middle of images `x`, of `size`: 32 x 32 to 28 x 28, two pixels off each side."""
     images = _images(x)
     height, width = height_width(size)
     top, left = (

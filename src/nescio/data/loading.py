@@ -16,7 +16,11 @@ from nescio.data.table_dataset import dataset_from_table
 
 
 def load(name_or_path: str, **options: Any) -> Dataset:
-    """Load a data set by its registered name, or by a path: .npz, .ts, a table, images."""
+    """Load a data set by its registered name, or by a path: .npz, .ts, a table, images.
+
+    name_or_path: "mnist", or "cells.npz", and so on.
+    options: options of the data set or of the reader, such as `seed`.
+    """
     reader = _reader(name_or_path)
     known = list(inspect.signature(reader).parameters)
     wrong = sorted(set(options) - set(known))

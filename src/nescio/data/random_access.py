@@ -94,7 +94,11 @@ def uniform_noise(
 ) -> Tensor:
     """Images of independent uniform pixels, numbers `start` to `start + count - 1` of a seed.
 
-    `low` and `high` are numbers, or arrays of shape `shape` with the range of each feature.
+    count: number of images.
+    shape: shape of one image.
+    seed: seed of the random draws.
+    start: index of the first image.
+    low, high: ends of the range, numbers, or arrays of shape `shape` for each feature.
     """
     check_start(seed, start)
     if count < 1 or any(size < 1 for size in shape):
@@ -125,6 +129,10 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
     """Each image with its pixels in a random order that is a function of (seed, start + i).
 
     (N, C, H, W) keeps the channels of a pixel together; (N, F) permutes the features.
+
+    x: images or vectors.
+    seed: seed of the random draws.
+    start: index of the first image.
     """
     check_start(seed, start)
     if x.ndim not in (2, 4) or x.numel() == 0:
@@ -143,7 +151,11 @@ def permuted_pixels(x: Tensor, *, seed: int = 0, start: int = 0) -> Tensor:
 
 
 def shuffled_features(x: Tensor, *, seed: int = 0) -> Tensor:
-    """Samples of which each feature comes from another sample: same ranges, no relations."""
+    """Samples of which each feature comes from another sample: same ranges, no relations.
+
+    x: inputs, `(N, F, ...)`.
+    seed: seed of the random draws.
+    """
     check_start(seed, 0)
     if x.ndim < 2 or x.numel() == 0:
         raise NescioError(f"x must be (N, F, ...) and not empty, got {tuple(x.shape)}")

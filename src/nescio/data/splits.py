@@ -12,11 +12,16 @@ from nescio.core import NescioError, as_tensor, check_indices, generator
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Splits:
-    """For each split the rows to train on and the rows to test on; each row is tested once."""
+    """For each split the rows to train on and the rows to test on; each row is tested once.
+
+    train: indices of the samples that each split trains on.
+    test: indices of the samples that each split tests on.
+    each: how often a split occurs, one after the other: its members.
+    """
 
     train: tuple[Tensor, ...]
     test: tuple[Tensor, ...]
-    each: int = 1  # how often a split occurs, one after the other: its members
+    each: int = 1
 
     def __len__(self) -> int:
         return len(self.train)
@@ -41,6 +46,10 @@ def folds(samples: int, count: int, *, seed: int = 0) -> Splits:
     >>> parts = folds(10, 5).repeated(2)  # two members for each fold
     >>> len(parts), parts.train[0].tolist() == parts.train[1].tolist()
     (10, True)
+
+    samples: number of samples in all.
+    count: number of folds.
+    seed: seed of the random draws.
     """
     if int(count) != count or not 2 <= count <= samples:
         raise NescioError(f"the number of folds must be in 2..{samples}, a whole one, got {count}")
@@ -49,14 +58,18 @@ def folds(samples: int, count: int, *, seed: int = 0) -> Splits:
 
 
 def leave_one_out(samples: int) -> Splits:
-    """As many splits as samples, each of which trains without one of them."""
+    """As many splits as `samples`, each of which trains without one of them."""
     if samples < 2:
         raise NescioError(f"leaving one out needs at least 2 samples, got {samples}")
     return splits_of(list(torch.arange(samples).split(1)), samples)
 
 
 def splits_of(parts: Sequence[Any], samples: int) -> Splits:
-    """Splits that train without one of `parts`, lists of indices in which each sample is once."""
+    """Splits that train without one of several parts.
+
+    parts: lists of indices in which each sample is once.
+    samples: number of samples in all.
+    """
     given = [as_tensor(part, "a part") for part in parts]
     for index, part in enumerate(given):
         check_indices(part, samples, f"part {index}")

@@ -18,9 +18,12 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing."""
+    """Columns by name, each with one value per row: numbers, or text. NaN and "" are missing.
 
-    columns: Mapping[str, Values]  # float64 (N,), or text (N,)
+    columns: values by name, each `(N,)` of float64 or of text.
+    """
+
+    columns: Mapping[str, Values]
 
     def __post_init__(self) -> None:
         for name, values in self.columns.items():
@@ -50,7 +53,7 @@ class Table:
         return self.columns[name]
 
     def rows(self, chosen: Any) -> "Table":
-        """Some of the rows: a slice, indices or a mask."""
+        """Some of the rows, `chosen` by a slice, indices or a mask."""
         return Table({name: values[chosen] for name, values in self.columns.items()})
 
     def only(self, *names: str) -> "Table":
@@ -77,10 +80,14 @@ def read_table(
 ) -> Table:
     """A table from a CSV (plain, .gz, .xz) or Parquet file, a dict of arrays or a frame.
 
-    names: of the columns, where the file has no header. header: whether the first row holds names;
-    None: see `is_header`. Without either, columns are 0, 1, ... missing: texts that stand for no
-    value; blanks around a value do not count. A column whose values are all numbers holds numbers.
-    A frame is a table of pandas or Arrow, or a structured array.
+    A column whose values are all numbers holds numbers. A frame is a table of pandas or Arrow, or a
+    structured array.
+
+    source: a path, a dict of arrays by column, or a frame.
+    names: names of the columns, where the file has no header; None: those of the header, or 0, 1,
+      ...
+    header: whether the first row holds names; None: see `is_header`.
+    missing: texts that stand for no value; blanks around a value do not count.
     """
     if isinstance(source, Table):
         return source
@@ -111,13 +118,13 @@ def read_table(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a table of nescio, pandas or Arrow."""
+    """Whether `value` is a table of nescio, pandas or Arrow."""
     names = hasattr(value, "columns") or hasattr(value, "column_names")
     return isinstance(value, Table) or (names and hasattr(value, "__array__"))
 
 
 def frame_names(data: Any) -> tuple[str, ...]:
-    """The columns of a table, or of the inputs of a pair; none for other data."""
+    """The columns of a table `data`, or of the inputs of a pair; none for other data."""
     given = data[0] if isinstance(data, tuple) and data else data
     if not is_frame(given):
         return ()

@@ -45,19 +45,31 @@ class Activations:
     From arrays: `Activations(logits=z, features=f, labels=y)`, with logits `(N, C)` or `(M, N, C)`
     and features `(N, F)` or `(M, N, F)`, one array or several by name. `nescio.observe` makes them
     from a network and data. Numbers that are NaN or infinite are refused, and counted.
+
+    logits: outputs of the networks, `(M, N, C)`; of a regression the means.
+    features: features by layer, each `(M, N, F)`.
+    labels: labels `(N,)`, or the targets `(N, D)` of a regression; None: unknown.
+    inputs: the inputs `(N, ...)`, for detectors that need gradients; None: not stored.
+    weight: weights of the last linear layer, `(M, C, F)`; None: unknown.
+    bias: biases of the last linear layer, `(M, C)`; None: unknown.
+    last: name of the layer whose features enter the last linear layer.
+    answers: one function per member, from inputs to logits `(N, C)`.
+    about: how they were made; JSON, stored with detectors that are fitted on them.
+    hashes: hashes of the inputs, `(N,)` of int64, equal for equal inputs.
+    checked: whether the numbers are known to be finite.
     """
 
-    logits: Tensor  # (M, N, C)
-    features: Mapping[str, Tensor] = field(default_factory=dict)  # by layer, (M, N, F)
-    labels: Tensor | None = None  # (N,); targets (N, D) of a regression
-    inputs: Inputs | None = None  # (N, ...)
-    weight: Tensor | None = None  # (M, C, F) of the last linear layer
-    bias: Tensor | None = None  # (M, C)
-    last: str | None = None  # the layer whose features enter the last linear layer
-    answers: Sequence[Callable[[Any], Tensor]] = ()  # one per member: inputs -> logits (N, C)
-    about: Mapping[str, Any] = field(default_factory=dict)  # how: JSON, kept with detectors
-    hashes: Tensor | None = None  # (N,) int64 of the inputs: equal for equal inputs
-    checked: bool = False  # whether the numbers are known to be finite
+    logits: Tensor
+    features: Mapping[str, Tensor] = field(default_factory=dict)
+    labels: Tensor | None = None
+    inputs: Inputs | None = None
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+    last: str | None = None
+    answers: Sequence[Callable[[Any], Tensor]] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Tensor | None = None
+    checked: bool = False
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -147,7 +159,10 @@ class Activations:
         )
 
     def layer(self, name: str | None = None) -> str:
-        """The full name of a layer; without one, that before the last linear layer."""
+        """The full name of a layer.
+
+        name: the name; None: the layer before the last linear layer.
+        """
         if not self.features:
             raise NescioError(
                 "there are no features; use nescio.observe(net, data), or give them: "
@@ -197,7 +212,11 @@ class Activations:
         )
 
     def views(self, member: int, layers: Sequence[str] | None = None) -> Iterator[View]:
-        """One network's activations, in blocks of bounded size."""
+        """One network's activations, in blocks of bounded size.
+
+        member: index of the network.
+        layers: names of the layers whose features are given; None: all.
+        """
         wanted = {n: f[member] for n, f in self.features.items() if layers is None or n in layers}
         rest = (
             None if self.weight is None else self.weight[member],

@@ -45,8 +45,9 @@ def kl_matching(train: Activations, *, by: str = "predicted") -> Detector:
     The paper takes the means over data that the network was not trained on: on training data,
     where it is more confident, they are sharper.
 
+    train: activations of the training data.
     by: "predicted", a mean over the samples that the network gives to a class, no labels needed;
-    "true", over those that have the label.
+      "true", over those that have the label.
     """
     if by not in CLASSES:
         raise NescioError(unknown("way to form classes", by, CLASSES))
@@ -94,7 +95,8 @@ def she(train: Activations, *, layer: str | None = None, similarity: str = "inne
     The mean is over training samples that the network gets right. An input of a class without any
     is compared with the patterns of all other classes, and the most alike counts.
 
-    layer: whose features; without it, those before the last linear layer.
+    train: activations of the training data, with labels.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
     similarity: "inner", as published; "cosine" and "euclidean" leave out the length of features.
     """
     if similarity not in SIMILARITIES:
@@ -141,7 +143,9 @@ def openmax(
     distances that are all the same, borrows the tail of all classes together; one with none counts
     as infinitely far.
 
-    tail: how many of the largest distances. alpha: how many of the first classes are lowered.
+    train: activations of the training data, with labels.
+    tail: how many of the largest distances are fitted.
+    alpha: how many of the first classes are lowered.
     distance: "euclidean", "cosine", or "eucos", the paper's, euclidean / 200 + cosine.
     """
     if tail < FEWEST or alpha < 1:
@@ -239,12 +243,13 @@ def gaussian_mixture(
 
     -log sum_c pi_c N(f; mu_c, S_c).
 
-    layer: none is that before the last linear layer.
+    train: activations of the training data, with labels.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
     covariance: "full", one per class; "diagonal", its diagonal; "tied", one for all.
     pooled: S_c = (n_c C_c + p m C) / (n_c + p m), with C_c the covariance of the n_c samples of the
-    class, C that of all about their class means, and m the mean number of samples of a class: an
-    ordinary class leans on the others a little, one with a single sample wholly (after Friedman,
-    1989). 0 is the published method. Not for "tied".
+      class, C that of all about their class means, and m the mean number of samples of a class: an
+      ordinary class leans on the others a little, one with a single sample wholly (after Friedman,
+      1989). 0 is the published method. Not for "tied".
     shrinkage: the share of the identity, scaled to the mean variance of C, in every S_c.
     """
     name = train.layer(layer)

@@ -40,15 +40,16 @@ def combined(
     p = (1 + #{calibration >= s}) / (n + 1) at each calibration score; between two of them log p
     goes from one to the other, never below that formula, and flat at both, so that rounding does
     not matter where a score comes again and again. Beyond the largest, where all would tie at
-    1 / (n + 1), p falls on as 1 / (1 + (s - largest) / b), with b the mean excess in the largest
-    tenth: a heavy tail, so that no single part drowns the others.
+    1 / (n + 1), p falls on as 1 / (1 + (s - largest) / b), with b the mean excess in the
+    largest tenth: a heavy tail, so that no single part drowns the others.
 
-    calibration: inputs like the training data, that no part was fitted on.
+    parts: fitted detectors.
+    calibration: activations of inputs like the training data, that no part was fitted on.
     rule: "fisher", -2 sum log p: several parts that are a little off add up; "bonferroni", -log of
-    K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
-    between them, and fit for parts that depend on each other.
-    weights: positive, one per part; None: all equal. A part with little weight speaks only where
-    it is sure: min and mean are of p / weight, Fisher's sum is of weight x log p.
+      K min p: the one that is furthest off decides; "harmonic", -log of the harmonic mean of p:
+      between them, and fit for parts that depend on each other.
+    weights: positive, one per part; None: all equal. A part with little weight speaks only where it
+      is sure: min and mean are of p / weight, Fisher's sum is of weight x log p.
     """
     parts = () if isinstance(parts, Detector) else tuple(parts)
     if not parts or not all(isinstance(part, Detector) for part in parts):

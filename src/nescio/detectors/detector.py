@@ -39,14 +39,22 @@ joint = Registry("detector")  # the same for those that read all networks at onc
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Detector:
-    """A detector that can be called, saved and moved; built by a function of `nescio.detectors`."""
+    """A detector that can be called, saved and moved; built by a function of `nescio.detectors`.
 
-    name: str  # of the function that built it
-    options: Mapping[str, Any] = field(default_factory=dict)  # JSON
-    layers: tuple[str, ...] = ()  # whose features it reads
-    states: tuple[State, ...] = ({},)  # one for each network it was fitted on
-    about: Mapping[str, Any] = field(default_factory=dict)  # how the activations came about; JSON
-    fitted_on: Tensor | None = None  # (n,) int64: hashes of the inputs it was fitted on
+    name: name of the function that built it.
+    options: its options; JSON.
+    layers: names of the layers whose features it reads.
+    states: its tensors by name, one mapping for each network it was fitted on.
+    about: how the activations came about; JSON.
+    fitted_on: hashes of the inputs it was fitted on, `(n,)` of int64; None: unknown.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()
+    states: tuple[State, ...] = ({},)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    fitted_on: Tensor | None = None
 
     def __post_init__(self) -> None:
         for state in self.states:
@@ -67,13 +75,16 @@ class Detector:
         return f"Detector({self.name}{options}{layers}{networks})"
 
     def __call__(self, activations: Activations) -> Tensor:
-        """Scores `(N,)`: the mean over the networks. `activations.mean()` scores the mean one."""
+        """Scores `(N,)` of `activations`: the mean over the networks.
+
+        `activations.mean()` scores the mean network.
+        """
         each = self.each(activations)
         return each[0] if len(each) == 1 else each.mean(0)
 
     @torch.no_grad()
     def each(self, activations: Activations) -> Tensor:
-        """Scores `(M, N)`, one row per network; one row in all for a measure of all networks."""
+        """Scores `(M, N)` of `activations`, one row per network, or one for a joint measure."""
         self._check(activations)
         members = range(activations.members)
         blocks = zip(*(activations.views(m, self.layers) for m in members), strict=True)
@@ -92,7 +103,7 @@ class Detector:
         return result
 
     def rows(self, views: Sequence[View]) -> Tensor:
-        """Scores `(M, N)` of the M networks' activations, with gradients if they have them."""
+        """Scores `(M, N)` of the `views` of M networks, with gradients if they have them."""
         if self.name in joint:
             logits = torch.stack([single(view.logits) for view in views])
             return joint[self.name](logits, **self.options)[None]  # type: ignore[no-any-return]
@@ -101,7 +112,10 @@ class Detector:
         return torch.stack(each) if len(each) > 1 else each[0][None]
 
     def score(self, view: View, state: State | None = None) -> Tensor:
-        """Scores `(N,)` of one network's activations, with gradients if they have them."""
+        """Scores `(N,)` of one network's activations `view`, with gradients if they have them.
+
+        state: the tensors of the network; None: those of the first.
+        """
         if self.name in joint:
             return self.rows([view])[0]
         state = _moved(self.states[0] if state is None else state, view.logits.device)
@@ -111,7 +125,7 @@ class Detector:
         return scores[self.name](view, state, **self.options)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Detector":
-        """The same on another device."""
+        """The same detector on `device`."""
         return replace(self, states=tuple(_moved(state, device) for state in self.states))
 
     @property
@@ -125,7 +139,7 @@ class Detector:
         return {**about, "networks": len(self.states), "about": dict(self.about)}
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, with a manifest inside."""
+        """Write the file `path`, safetensors with a manifest inside."""
         tensors = {f"{m}/{n}": t for m, state in enumerate(self.states) for n, t in state.items()}
         if self.fitted_on is not None:
             tensors[FITTED_ON] = self.fitted_on

@@ -56,12 +56,17 @@ def gower(
     Of a continuous or ordinal column the distance is the difference over the training range, which
     may exceed 1 outside it (of a constant column, the difference of the encoded numbers); of a
     categorical one 0 for the same level, else 1. An unseen level is at 1 from everything.
-    columns: how inputs are encoded; without it as the network says, or every number is continuous.
+
+    train: activations of the training data, observed with inputs=True.
+    columns: how inputs are encoded; None: as the network says, or every number is continuous.
+    k: number of nearest training rows.
     missing: "level": two missing values are at 0, a missing one and another at 1; "skip": columns
-    that one of the rows lacks are left out of the mean, as Gower does (at 1 where none is left).
-    unseen: times the largest difference from a number that was the same in all training rows is
-    added: with 1, a level that they never had counts as much as all columns together, not as one.
-    bank: the number of training rows to keep, drawn by `seed`; None: all.
+      that one of the rows lacks are left out of the mean, as Gower does (at 1 where none is left).
+    unseen: this times the largest difference from a number that was the same in all training rows
+      is added: with 1, a level that they never had counts as much as all columns together, not as
+      one.
+    bank: number of training rows to keep, drawn at random; None: all.
+    seed: seed of the random draws.
     """
     if missing not in ("level", "skip"):
         raise NescioError(f'missing must be "level" or "skip", got {missing!r}')

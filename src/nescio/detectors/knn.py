@@ -35,11 +35,13 @@ def knn(
     The search is exact. A training input finds itself as its nearest neighbor, so its score is
     that of the neighbor k - 1: judge by inputs that are not in the bank.
 
-    k: 50 is the published choice for CIFAR-10. On four of the five networks of
-    docs/methods/default-detector.md k = 1 was better, which the default detector of a guard uses.
-    layer: none is that before the last linear layer.
-    normalize: divide features by their length first, as published.
-    share: keep this share of the training features, drawn by `seed`.
+    train: activations of the training data.
+    k: which neighbor; 50 is the published choice for CIFAR-10. On four of the five networks of
+      docs/methods/default-detector.md k = 1 was better, which the default detector of a guard uses.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
+    normalize: whether to divide features by their length first, as published.
+    share: share of the training features to keep, drawn at random.
+    seed: seed of the random draws.
     """
     name = train.layer(layer)
     if not 0 < share <= 1:

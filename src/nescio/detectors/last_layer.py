@@ -22,8 +22,9 @@ NUMBERS = 1 << 21  # of a block of training features or logits
 def react(train: Activations, *, percentile: float = 90.0) -> Detector:
     """The free energy after features are clipped at a percentile of the training features.
 
+    train: activations of the training data.
     percentile: of all numbers of the features before the last linear layer, from 0 to 100. At 100
-    training data keep their energy.
+      training data keep their energy.
     """
     if not 0 <= percentile <= 100:
         raise NescioError(f"a percentile is from 0 to 100, got {percentile}")
@@ -47,6 +48,7 @@ def dice(train: Activations, *, sparsity: float = 0.9) -> Detector:
 
     The contribution of a weight is its product with the mean training feature.
 
+    train: activations of the training data.
     sparsity: the share of all weights that is set to zero.
     """
     if not 0 <= sparsity < 1:
@@ -72,10 +74,12 @@ def _dice(view: View, state: State, **_: float) -> Tensor:
 def ash(train: Activations, *, kind: str = "s", percentile: float = 90.0) -> Detector:
     """The free energy after the smallest features of each input are removed.
 
+    Nothing is fitted.
+
+    train: activations, which give the last linear layer.
     kind: "s", the rest is multiplied by exp(s1 / s2), with s1 and s2 the sums before and after;
-    "b", what is above zero of the rest is set to an equal share of s1; "p", the rest stays.
+      "b", what is above zero of the rest is set to an equal share of s1; "p", the rest stays.
     percentile: of an input's features that are removed, 0 to 100; equal ones stay or go together.
-    Nothing is fitted; `train` gives the last linear layer.
     """
     if kind not in KINDS:
         raise NescioError(unknown("kind of ash", kind, KINDS))
@@ -134,7 +138,9 @@ def vim(train: Activations, *, dim: int | None = None) -> Detector:
     alpha makes the mean virtual logit of the training data that of their largest logits. It is the
     order of the published probability of the virtual class, and does not saturate.
 
-    dim: of the principal space. None: 1000 from 2048 features on, 512 from 768 on, else half.
+    train: activations of the training data.
+    dim: dimension of the principal space. None: 1000 from 2048 features on, 512 from 768 on, else
+      half.
     """
     name, layers = last_layer(train, "vim")
     width = train.features[name].shape[-1]

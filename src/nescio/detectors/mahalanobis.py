@@ -53,15 +53,15 @@ def mahalanobis(
 
     min over c of (f - mu_c)' S^-1 (f - mu_c), with S the covariance of the features about their
     class means, divided by the number of samples. The published score has the opposite sign; its
-    change of the input is left out.
-
-    layers: one or several; none is that before the last linear layer. The scores of several are
-    standardized on the training data and added.
-    shrinkage: the share s of (1 - s) S + s tr(S) / F * I, in [0, 1], which keeps S regular where
-    features are constant or outnumber the samples; "ledoit_wolf" estimates it.
-    Of a regression there is one mean, that of all features.
+    change of the input is left out. Of a regression there is one mean, that of all features.
 
         mahalanobis(nescio.observe(net, (x, y)))(nescio.observe(net, z))  # (N,)
+
+    train: activations of the training data, with labels.
+    layers: names of one or several layers; None: that before the last linear layer. The scores of
+      several are standardized on the training data and added.
+    shrinkage: the share s of (1 - s) S + s tr(S) / F * I, in [0, 1], which keeps S regular where
+      features are constant or outnumber the samples; "ledoit_wolf" estimates it.
     """
     chosen: Sequence[str | None] = [layers] if isinstance(layers, str) else layers or [None]
     names = [train.layer(name) for name in chosen]
@@ -104,10 +104,11 @@ def relative_mahalanobis(
     about the class means and T that about the mean of all. Features that say nothing of the class
     vary alike in S and T, and cancel.
 
-    layer: none is that before the last linear layer.
-    shrinkage: as in `mahalanobis`, for both covariances.
-
         relative_mahalanobis(nescio.observe(net, (x, y)))(nescio.observe(net, z))  # (N,)
+
+    train: activations of the training data, with labels.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
+    shrinkage: as in `mahalanobis`, for both covariances.
     """
     name = train.layer(layer)
     labels, count = classes(train.known())

@@ -139,6 +139,10 @@ def nearest_rows(queries: Tensor, rows: Tensor, k: int) -> Found:
     """Distances `(n, k)`, ascending, in float64, and indices of the k nearest rows; exact.
 
     Both are taken from the mean of the rows, so that an offset they share costs no figures.
+
+    queries: the rows whose neighbors are looked for, `(n, F)`.
+    rows: the rows to search, `(N, F)`.
+    k: number of neighbors, from 1 to N.
     """
     if not 1 <= k <= len(rows) or queries.shape[1:] != rows.shape[1:]:
         raise NescioError(

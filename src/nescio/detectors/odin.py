@@ -40,12 +40,13 @@ def odin(
     """Minus the log-odds of the first class at a temperature, after a small step of the input.
 
     The step is -radius * sign of the gradient of the cross-entropy of z / T with the class that the
-    network answers before it; a gradient of zero counts as +1, as in the authors' code. Scores are
-    float64: at T = 1000 probabilities differ after the fourth digit.
+    network answers before it; a gradient of zero counts as +1, as in the authors' code. Scores
+    are float64, as probabilities at T = 1000 differ after the fourth digit.
 
-    temperature: T. radius: in the units of the inputs before they were standardized.
+    temperature: T, which divides the logits.
+    radius: length of the step, in the units of the inputs before they were standardized.
     scale: what inputs were divided by, one number or one per channel (the axis after the samples):
-    the step is divided by it too.
+      the step is divided by it too. None: 1.
     """
     if not 0 <= radius < float("inf"):
         raise NescioError(f"radius must be finite and not negative, got {radius}")
@@ -124,9 +125,14 @@ def tuned_odin(
     of `in_dist` most (Hsu et al., 2020). `about["tuned"]` of the detector says which, and has the
     hashes of the inputs that were used: scores of these flatter it.
 
-    in_dist, ood: observed with inputs=True, and not among the data to be scored later.
-    name: of the OOD data, for tables. by: "auroc" or "fpr95".
-    temperatures, radii: the grid. scale: as in `odin`.
+    in_dist: in-distribution activations, observed with inputs=True, and not among the data to be
+      scored later.
+    ood: activations of OOD data, likewise; None: there are none.
+    name: name of the OOD data, for tables.
+    by: "auroc" or "fpr95", the criterion of the choice with `ood`.
+    temperatures: temperatures of the grid; None: 1, 10, 100 and 1000, without `ood` 1000 alone.
+    radii: radii of the grid, by default 0 to 0.004, as published.
+    scale: as in `odin`.
     """
     if by not in CRITERIA:
         raise NescioError(unknown("criterion", by, CRITERIA))

@@ -38,7 +38,8 @@ def recorded(
     logits: `(N, C)`, of several networks `(M, N, C)`; of two classes also one logit each, `(N,)`.
     probabilities: the same in their place; below 2 ** -52 they are read as that.
     features: `(N, F)` or `(M, N, F)`, what enters the last layer, for the detector of OOD inputs;
-    without them the logits are read. labels: `(N,)`, whole numbers from 0 on.
+      without them the logits are read.
+    labels: `(N,)`, whole numbers from 0 on; None: unknown.
     """
     if (logits is None) == (probabilities is None):
         raise NescioError("give logits or probabilities, one of them")
@@ -58,7 +59,9 @@ def as_rows(
 ) -> tuple[Tensor, list[RecordedColumns]]:
     """Inputs `(N, columns)` of `nescio.nets.recorded_columns`, and these networks; NaN stays.
 
-    probabilities: whether the first are these.
+    logits: `(N, C)`, or of several networks `(M, N, C)`.
+    features: `(N, F)` or `(M, N, F)`; None: there are none.
+    probabilities: whether `logits` are probabilities.
     """
     given = _logs(logits) if probabilities else _logits(logits)
     own = [] if features is None else [_of_members("features", features, like=given)]
@@ -73,6 +76,10 @@ def read_back(
     """Activations of rows, inputs of `nescio.nets.recorded_columns`.
 
     Samples are told apart by their features: logits may have been recovered from these.
+
+    nets: the networks that read the columns, one per member.
+    rows: the inputs, `(N, columns)`.
+    labels: true labels, `(N,)`; None: unknown.
     """
     features = torch.cat([net.feature_columns for net in nets])
     return Activations(
@@ -87,7 +94,10 @@ def read_back(
 
 
 def recorded_nets(source: Any) -> list[RecordedColumns]:
-    """The networks behind recorded arrays, of a module, a predictor or activations; else none."""
+    """The networks behind recorded arrays; none where there are no such arrays.
+
+    source: a module, a predictor or activations.
+    """
     if isinstance(source, Activations):
         rows = source.inputs if source.about.get(RECORDED) else None
         return [] if not isinstance(rows, Tensor) else _nets(rows, source.logits)
@@ -101,7 +111,9 @@ def recorded_nets(source: Any) -> list[RecordedColumns]:
 def as_recorded(given: Any, name: str = "the data", like: Activations | None = None) -> Activations:
     """Activations from arrays; those that `recorded` did not make are read again by it.
 
-    like: others, whose classes and features they must have.
+    given: the activations; anything else is refused.
+    name: what they are, for messages.
+    like: others, whose classes and features they must have; None: any.
     """
     if not isinstance(given, Activations):
         raise NescioError(
@@ -118,19 +130,19 @@ def as_recorded(given: Any, name: str = "the data", like: Activations | None = N
 
 
 def has_features(source: Any) -> bool:
-    """Whether recorded arrays, or those a network stands for, have features beside the logits."""
+    """Whether the recorded arrays `source`, or those a network stands for, have features, too."""
     return any(not torch.equal(n.logit_columns, n.feature_columns) for n in recorded_nets(source))
 
 
 def recorded_model(given: Activations) -> Model:
-    """The network behind recorded arrays: it answers to their inputs, the columns."""
+    """The network behind the recorded arrays `given`: it answers to their inputs, the columns."""
     made = ensemble(recorded_nets(given))
     assert isinstance(made, Model)
     return made
 
 
 def recovered_logits(known: Activations, features: Any) -> Tensor:
-    """The logits `(M, N, C)` of other features, by the last layer that known arrays show.
+    """The logits `(M, N, C)` of other `features`, by the last layer that the `known` arrays show.
 
     It is refused where known logits are not linear in their features, or where the others have
     features that the known ones never show.

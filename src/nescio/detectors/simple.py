@@ -110,12 +110,12 @@ def free_energy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 def entropy(*, temperature: float = 1.0) -> Detector:
     """The entropy of the class probabilities, in nats.
 
-    For this use Steinhardt and Liang (2016).
-
-    temperature: divides the logits first. The entropy itself is too small for float32 where all
+    For this use Steinhardt and Liang (2016). The entropy itself is too small for float32 where all
     other logits are 100 below the largest; `msp` goes on there.
 
         entropy()(nescio.observe(net, x))  # (N,)
+
+    temperature: divides the logits first.
     """
     return Detector(name="entropy", options={"temperature": check_temperature(temperature)})
 
@@ -188,9 +188,9 @@ def measured(
 
     measure: a name of `nescio.measures`; one score for all networks, not one each.
     head: how outputs are read: "categorical" logits, "dirichlet", "gaussian" and so on, a name of
-    `nescio.heads`.
-    head_options: of the head, such as its floor.
-    options: of the measure, such as base.
+      `nescio.heads`.
+    head_options: options of the head by name, such as its floor.
+    options: options of the measure, such as base.
     """
     given = dict(head_options or {})
     chosen: dict[str, Any] = {"measure": measure, "head": head}

@@ -34,10 +34,15 @@ def smoothed_density(
     Numbers (ordinal: the index of the level) have Gaussian kernels of Silverman's width, times
     `bandwidth`; values within a quarter of it share one. Levels, missing and unseen have
     a share (n + smoothing) / (N + smoothing * K): what never occurred is rare, not impossible.
-    columns: how inputs are encoded; without it as the network says, or every number is continuous.
+
+    train: activations of the training data, observed with inputs=True.
+    columns: how inputs are encoded; None: as the network says, or every number is continuous.
     structure: "product" takes columns as independent. "tree" lets each depend on one other, by the
-    largest mutual information that outweighs its number of parameters (BIC); numbers are cut at
-    quantiles into `bins` for that, and keep their kernels within a bin.
+      largest mutual information that outweighs its number of parameters (BIC); numbers are cut at
+      quantiles into `bins` for that, and keep their kernels within a bin.
+    bandwidth: factor on the width of the kernels.
+    smoothing: count that is added to that of each level.
+    bins: number of bins of a number.
     """
     if structure not in ("product", "tree"):
         raise NescioError(f'structure must be "product" or "tree", got {structure!r}')

@@ -40,10 +40,12 @@ def trust_score(
     The search is exact. Distances are to the nearest training feature of a class; where the
     predicted class has none, the class that is furthest off stands for it.
 
+    train: activations of the training data, with labels.
     alpha: share of each class that is left out, those with the widest circle of `k` neighbors of
-    their own class: mislabeled and odd inputs. 0 keeps all, the default of the authors' code.
-    layer: none is that before the last linear layer.
-    normalize: divide features by their length first.
+      their own class: mislabeled and odd inputs. 0 keeps all, the default of the authors' code.
+    k: number of neighbors that decide about what is left out.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
+    normalize: whether to divide features by their length first.
     """
     if not 0 <= alpha < 1:
         raise NescioError(f"alpha must be a share from 0 up and below 1, got {alpha}")

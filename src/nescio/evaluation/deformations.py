@@ -33,14 +33,9 @@ def deformations(
     *,
     seed: int = 0,
 ) -> ShiftCurves:
-    """The change of the outputs of networks on images `x`, by the size of a deformation.
+    """The change of the outputs of networks on images, by the size of a deformation.
 
     `deformations({"plain": net, "scattering": other}, x, "rotation").curve("plain", "change")`.
-
-    sources: a network or a model, or several by name. x: images `(N, C, H, W)`, from 0 to 1.
-    kind: "rotation", its sizes in degrees; "translation" in a random direction, in pixels;
-      "warping" by a smooth random field, its size the largest norm of the field's derivative.
-    sizes: the size 0 is added; by default 2 to 45 degrees, 0.5 to 6 pixels, 0.02 to 0.5 of stretch.
 
     Metrics by network: `change`, the mean distance of the outputs before and after, where 1 is the
     distance of the outputs of two random images (root mean square); `flipped`, the share of images
@@ -49,6 +44,14 @@ def deformations(
     logits, or whatever a network returns; those of all members are compared together. The subject
     "inputs" has the change of the images themselves, in the same unit. Images are interpolated
     linearly between pixels, which blurs them a little; that blur is a part of every change.
+
+    sources: a network or a model, or several by name.
+    x: images `(N, C, H, W)`, from 0 to 1.
+    kind: `"rotation"`, its sizes in degrees; `"translation"` in a random direction, in pixels;
+      `"warping"` by a smooth random field, its size the largest norm of the field's derivative.
+    sizes: sizes of the deformation; the size 0 is added. None: 2 to 45 degrees, 0.5 to 6 pixels,
+      0.02 to 0.5 of stretch.
+    seed: seed of the random draws.
     """
     shifts = _shifts(kind, sizes, seed)
     images = as_inputs(x, "x")

@@ -18,10 +18,16 @@ TRAINING, TEST = 60_000, 10_000  # samples among which near-duplicates are looke
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate:
-    """A test sample, and the sample that it repeats."""
+    """A test sample, and the sample that it repeats.
 
-    sample: int  # in the test data
-    other: int  # in the training data; within the test data, in these
+    sample: index in the test data.
+    other: index in the training data; within the test data, in these.
+    exact: whether the inputs are equal; otherwise nearly.
+    label, other_label: their labels; None: not known.
+    """
+
+    sample: int
+    other: int
     exact: bool
     label: int | None = None
     other_label: int | None = None
@@ -29,17 +35,28 @@ class Duplicate:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """Test samples that repeat samples of one set: how many, which, and the first pairs."""
+    """Test samples that repeat samples of one set: how many, which, and the first pairs.
+
+    exact: number of test samples that repeat one exactly.
+    near: number of test samples that repeat one nearly; None: not looked for.
+    rows: indices of these test samples, exact or near; at most 2,000.
+    pairs: the first pairs; at most 50.
+    conflicts: number of pairs whose labels differ; None: a label is unknown.
+    by_chance: share of the training samples that equal another one.
+    looked_at: number of test samples whose near-duplicates were looked for.
+    among: number of samples among which.
+    skipped: why near-duplicates were not looked for.
+    """
 
     exact: int
-    near: int | None  # None: not looked for
-    rows: tuple[int, ...]  # test samples, exact or near; at most 2,000
-    pairs: tuple[Duplicate, ...]  # at most 50
-    conflicts: int | None = None  # pairs whose labels differ; None: a label is unknown
-    by_chance: float | None = None  # share of the training samples that equal another one
-    looked_at: int  # test samples whose near-duplicates were looked for
-    among: int  # samples among which
-    skipped: str | None = None  # why near-duplicates were not looked for
+    near: int | None
+    rows: tuple[int, ...]
+    pairs: tuple[Duplicate, ...]
+    conflicts: int | None = None
+    by_chance: float | None = None
+    looked_at: int
+    among: int
+    skipped: str | None = None
 
     @property
     def count(self) -> int:
@@ -49,14 +66,22 @@ class Repeats:
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicates:
-    """Repetitions between test and training data and within the test data."""
+    """Repetitions between test and training data and within the test data.
+
+    samples: number of test samples.
+    in_training: test samples that are in the training data; None: there are no training data.
+    in_test: test samples that repeat an earlier one.
+    accuracy, accuracy_without: accuracy on all test samples, and without those that are in the
+      training data.
+    mean_error, mean_error_without: the same of a regression, its mean absolute error.
+    """
 
     samples: int
-    in_training: Repeats | None  # None: no training data
-    in_test: Repeats  # of an earlier test sample
+    in_training: Repeats | None
+    in_test: Repeats
     accuracy: Interval | None = None
-    accuracy_without: Interval | None = None  # without those that are in the training data
-    mean_error: float | None = None  # of a regression, the mean absolute error
+    accuracy_without: Interval | None = None
+    mean_error: float | None = None
     mean_error_without: float | None = None
 
 
@@ -96,12 +121,18 @@ def find_duplicates(
 ) -> Duplicates:
     """Test samples whose input is a training input, or an earlier test input, exactly or nearly.
 
-    x, train: inputs; None where only `features` and `train_features` are known, `(N, F)`.
     Exact ones are found by hashes of all inputs. Near ones are images, tables of measurements or
     features that are much closer to one sample than the spacing of its neighbors explains; of those
-    named at most 1 % are false in expectation. At most `most` test samples and 60,000 (or ten times
-    `most`) training samples, drawn by `seed`, are compared for it.
-    wrong: `(N,)` for each test sample, whether the answer is wrong; of a regression the error.
+    named at most 1 % are false in expectation.
+
+    x: test inputs; None where only `features` are known.
+    train: training inputs; None where only `train_features` are known, or where there are none.
+    features, train_features: features of the test and training samples, `(N, F)`.
+    labels, train_labels: labels of the test and training samples, `(N,)`.
+    wrong: whether the answer to each test sample is wrong, `(N,)`; of a regression the error.
+    most: largest number of test samples that are compared for near ones, with 60,000 (or ten times
+      as many) training samples at most.
+    seed: seed of the random draws.
     """
     if x is None and features is None:
         raise NescioError("duplicates are found by inputs or features, and neither is known")

@@ -18,35 +18,56 @@ QUANTITIES = ("loss", "logit", "confidence", "margin")
 
 @dataclass(frozen=True, kw_only=True)
 class Support:
-    """A training sample, and what its removal would do to a test sample."""
+    """A training sample, and what its removal would do to a test sample.
 
-    sample: int  # in the training data
+    sample: index in the training data.
+    label: its label.
+    change: change of the loss, logit, confidence or margin, if the sample were removed.
+    """
+
+    sample: int
     label: int
-    change: float  # of the loss, logit, confidence or margin, if the sample were removed
+    change: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """A test sample: what the network says, and which training samples it rests on."""
+    """A test sample: what the network says, and which training samples it rests on.
 
-    sample: int  # in the test data
+    sample: index in the test data.
+    label: its label.
+    predicted: the predicted class.
+    confidence: confidence of the network.
+    examined: class predicted by the layer whose influence is examined, after it was fitted.
+    value: the quantity now, by that layer.
+    helpful: training samples, most helpful first.
+    harmful: training samples, most harmful first.
+    """
+
+    sample: int
     label: int
     predicted: int
     confidence: float
-    examined: int  # what the layer says whose influence is examined, after it was fitted
-    value: float  # of the quantity, now, by that layer
-    helpful: tuple[Support, ...]  # most helpful first
-    harmful: tuple[Support, ...]  # most harmful first
+    examined: int
+    value: float
+    helpful: tuple[Support, ...]
+    harmful: tuple[Support, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Test samples with their most helpful and harmful training samples."""
+    """Test samples with their most helpful and harmful training samples.
 
-    on: str  # loss, logit, confidence or margin
+    on: the quantity: loss, logit, confidence or margin.
+    samples: the test samples.
+    examined: which weights were examined, and how precisely, in words.
+    skipped: why nothing is explained.
+    """
+
+    on: str
     samples: tuple[Explained, ...]
-    examined: str = ""  # which weights, and how precisely, in words
-    skipped: str | None = None  # why nothing is explained
+    examined: str = ""
+    skipped: str | None = None
 
     def words(self) -> str:
         """A paragraph for each test sample: what is helpful, what is harmful."""
@@ -71,11 +92,18 @@ def explain(
 ) -> Explanation:
     """The most helpful and harmful training samples of test samples.
 
-    source: an `nn.Module`, or a model with one member. train, test: inputs and labels.
     A model knows what it was trained on: other samples of `train` are left out, which is said.
-    index: which test samples; by default the `errors` most confident errors. count: how many
-    helpful and harmful samples each. on: "loss" (of the true label), or "logit", "confidence" or
-    "margin" of the predicted class. options: of `nescio.applications.influence.influence`.
+
+    source: an `nn.Module`, or a model with one member.
+    train, test: inputs and labels, `(x, y)`, of the training and the test data.
+    index: indices of the test samples to explain; None: the `errors` most confident errors.
+    errors: number of errors to explain, where no index is given.
+    count: number of helpful and of harmful samples for each.
+    on: `"loss"` (of the true label), or `"logit"`, `"confidence"` or `"margin"` of the predicted
+      class.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    options: options of `nescio.applications.influence.fit`.
     """
     if on not in QUANTITIES:
         raise NescioError(f"on is one of {', '.join(QUANTITIES)}, got {on!r}")
@@ -131,13 +159,20 @@ def _trained_on(source: Any, train: Any) -> tuple[Any, Tensor | None, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A training sample whose label may be wrong."""
+    """A training sample whose label may be wrong.
+
+    sample: index in the training data.
+    label: its label.
+    predicted: the predicted class.
+    confidence: probability of the predicted class.
+    self_influence: how much its own loss rises when it is removed.
+    """
 
     sample: int
     label: int
     predicted: int
-    confidence: float  # of the predicted class
-    self_influence: float  # how much its own loss rises when it is removed
+    confidence: float
+    self_influence: float
 
 
 def suspects(
@@ -148,7 +183,14 @@ def suspects(
     output: Output = None,
     **options: Any,
 ) -> tuple[Suspect, ...]:
-    """All training samples by self-influence, largest first: wrong labels come early."""
+    """All training samples by self-influence, largest first: wrong labels come early.
+
+    source: an `nn.Module`, or a model with one member.
+    train: training inputs and labels, `(x, y)`.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    options: options of `nescio.applications.influence.self_influence`.
+    """
     y = as_targets(train[1], len(train[0]), task="classification")
     seen = seen_by(source, train, train[0], head=head, output=output)
     values = functions.self_influence(source, train, head=head, output=output, **options)
@@ -217,7 +259,11 @@ def _moved(one: Explained) -> str:
 
 
 def remark(one: Explained, on: str) -> tuple[str, str]:
-    """A test sample and its training samples in one sentence."""
+    """A test sample and its training samples in one sentence: a name, and the words.
+
+    one: the test sample.
+    on: the quantity: loss, logit, confidence or margin.
+    """
     name = f"test sample {one.sample}, label {one.label}, predicted {one.predicted}"
     parts = [f"confidence {one.confidence:.3f}{_moved(one)}"]
     for kind, samples in (("harmful", one.harmful), ("helpful", one.helpful)):

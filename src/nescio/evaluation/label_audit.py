@@ -30,16 +30,23 @@ TEST = "test"
 
 @dataclass(frozen=True)
 class LabelAudit:
-    """The audits by label, and the quality of all labels as a table."""
+    """The audits by label, and the quality of all labels as a table.
+
+    audits: audits by the name of the label.
+    results: one row per label and metric.
+    """
 
     audits: Mapping[str, Audit]
-    results: Results  # one row per label and metric
+    results: Results
 
     def __getitem__(self, label: str) -> Audit:
         return self.audits[label]
 
     def save(self, folder: str | Path) -> Path:
-        """Write `labels.json`, and for each label a folder with its audit, page and guard."""
+        """Write `labels.json`, and for each label a folder with its audit, page and guard.
+
+        folder: where to write; it is made if it does not exist.
+        """
         place = make_folder(Path(folder))
         for name, one in self.audits.items():
             one.save(place / name)
@@ -70,9 +77,14 @@ def audit_labels(
     `nescio.audit`. The guards in them speak for one label each; `nescio.guard_labels` makes those
     whose guarantees hold for all labels at once.
 
-    net: a network, or a model with the head `multilabel`. data, validation: inputs and labels
-    `(N, K)` of 0 and 1. train: training inputs, with such labels or without. names: of the labels.
-    options: others of `nescio.audit`.
+    net: a network, or a model with the head `multilabel`.
+    data: test inputs, and labels of 0 and 1, `(N, K)`.
+    train: training inputs, with such labels or without; None: there are none.
+    validation: other data of the same form, which fit temperatures and the guards; None: a half of
+      the test data does.
+    names: names of the labels; None: their numbers.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    options: other options of `nescio.audit`.
     """
     x, y = door.read(data, name="test data")
     model = plain(net, head="multilabel", output=output) if isinstance(net, nn.Module) else net
@@ -106,7 +118,12 @@ def _column(data: Any, number: int) -> Any:
 
 
 def label_quality(prediction: MultiLabel, labels: Tensor, names: Sequence[str]) -> Results:
-    """Accuracy, NLL, Brier score, ECE and AUROC of each label, and how often it is there."""
+    """Accuracy, NLL, Brier score, ECE and AUROC of each label, and how often it is there.
+
+    prediction: predictions of several labels.
+    labels: true labels, 0 or 1, `(N, K)`.
+    names: names of the labels.
+    """
     y = check_label_table(labels, prediction.count, prediction.batch_shape).cpu()
     wide = prediction.to("cpu", torch.float64)
     rows = []

@@ -22,14 +22,22 @@ ODD = 0.05  # share of each class of the training features that is left out as o
 
 @dataclass(frozen=True, kw_only=True)
 class SuspectLabel:
-    """A sample whose label may be wrong."""
+    """A sample whose label may be wrong.
+
+    sample: index of the sample.
+    label: its label.
+    predicted: the predicted class.
+    confidence: probability of the predicted class.
+    probability: probability of the label.
+    score: how suspect the label is; larger is more suspect.
+    """
 
     sample: int
     label: int
     predicted: int
-    confidence: float  # of the predicted class
-    probability: float  # of the label
-    score: float  # larger is more suspect
+    confidence: float
+    probability: float
+    score: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +52,21 @@ class PlantedErrors:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelErrors:
-    """Samples whose labels are likely wrong, the most suspect first."""
+    """Samples whose labels are likely wrong, the most suspect first.
+
+    samples: number of all samples.
+    count: number of suspect samples.
+    suspects: the first 20 of them.
+    rows: their indices, the most suspect first; at most 2,000.
+    neighbors: whether training features have a say.
+    planted: how many of some labels that were changed on purpose are found.
+    """
 
     samples: int
-    count: int  # all that are in the list
-    suspects: tuple[SuspectLabel, ...]  # the first 20
-    rows: tuple[int, ...]  # the most suspect first; at most 2,000
-    neighbors: bool  # whether training features have a say
+    count: int
+    suspects: tuple[SuspectLabel, ...]
+    rows: tuple[int, ...]
+    neighbors: bool
     planted: PlantedErrors
 
 
@@ -70,10 +86,14 @@ def find_label_errors(
     2021) and, where features are given, if its nearest training sample of some other class is
     nearer than that of its label. The order is that of the recommended failure score, of the label:
     its log-odds, with the trust score added. A confident error of the network looks the same as a
-    wrong label: a person has to look. The check changes 2 % of the labels, drawn by `seed`.
+    wrong label: a person has to look. The check changes 2 % of the labels.
 
-    log_probs: `(N, C)`. labels: `(N,)`. features, train_features: `(N, F)` of the same layer; the
-    former may be a function of row numbers, as only some samples need them.
+    log_probs: log probabilities, `(N, C)`.
+    labels: labels to check, `(N,)`.
+    features: features of the samples, `(N, F)`, or a function of row numbers, as only some samples
+      need them.
+    train_features, train_labels: features of the same layer, and labels, of the training data.
+    seed: seed of the random draws.
     """
     labels = check_labels(labels.cpu(), log_probs.shape[1], log_probs.shape[:1])
     if len(labels) < 2:
@@ -120,8 +140,11 @@ def _suspect(row: int, log_probs: Tensor, labels: Tensor, score: Tensor) -> Susp
 def label_scores(log_probs: Tensor, labels: Tensor, trust: Tensor | None = None) -> Tensor:
     """How suspect each label is, `(N,)`: the log-odds of all other classes against it.
 
-    trust: the trust score of the labels, added in units of its standard deviation over that of the
-    log-odds: the recommended failure score, of the label instead of the answer.
+    log_probs: log probabilities, `(N, C)`.
+    labels: labels to check, `(N,)`.
+    trust: trust score of the labels, `(N,)`, added in units of its standard deviation over that of
+      the log-odds: the recommended failure score, of the label instead of the answer. None: the
+      log-odds alone.
     """
     own = labels[:, None]
     odds = log_probs.scatter(1, own, -torch.inf).logsumexp(1) - log_probs.gather(1, own)[:, 0]

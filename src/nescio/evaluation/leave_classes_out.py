@@ -50,17 +50,22 @@ def leave_classes_out(
 ) -> Results:
     """Train without some classes, then tell these from the known ones; for all splits.
 
-    make_net: a function of the number of known classes, as in
-    `lambda classes: nets.small_cnn(shape, classes)`.
-    data: a data set, or training data (x, y) with `test`.
-    splits: groups of classes to leave out, one after the other; by default each class by itself.
-    detectors, layers: as for `compare`. options: of `train`, such as epochs.
-    run: a folder that stores each split; the same call goes on where it stopped.
-
     Rows of the data set "mean over splits" have the means, others the splits themselves:
     `results.value("knn", "mean over splits", "auroc")`. The mean has an interval of Student's t,
     which counts splits, not inputs: it says how a detector does on another choice of classes.
     Splits share most of their data, so it is rather too narrow.
+
+    make_net: a function of the number of known classes that makes a network, as in `lambda classes:
+      nets.small_cnn(shape, classes)`.
+    data: a data set, or training data `(x, y)`.
+    test: test data `(x, y)`; None: those of the data set.
+    splits: groups of classes to leave out, one after the other; None: each class by itself.
+    detectors, layers: options of `nescio.compare`.
+    level: confidence level of the interval.
+    seed: seed of the random draws.
+    run: folder that stores each split, where the same call resumes; None: nothing is stored.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    options: options of `nescio.train`, such as `epochs`.
     """
     fitted, tested = _parts(data, test)
     classes = sorted(fitted[1].unique().tolist())

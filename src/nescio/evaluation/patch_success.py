@@ -21,13 +21,19 @@ class PatchSuccess:
     """Shares of images that a patch misleads, each image in one fresh view.
 
     Images count that are answered correctly without it; with a target, those of other classes.
+
+    target: class that the patch should be taken for; None: any wrong one.
+    samples: number of images that count.
+    share: share of these that are answered with the target; without one, wrongly.
+    gray: the same, under a gray patch in the same views.
+    gain: by how much the patch misleads more than the gray one, paired.
     """
 
     target: int | None
-    samples: int  # images that count
-    share: Interval  # answered with the target; without one, wrongly
-    gray: Interval  # the same, under a gray patch in the same views
-    gain: Interval  # by how much the patch misleads more than the gray one, paired
+    samples: int
+    share: Interval
+    gray: Interval
+    gain: Interval
 
     def words(self) -> str:
         """One sentence."""
@@ -52,8 +58,15 @@ def patch_success(
     """How often a patch misleads a network on images, each in one view that was not trained on.
 
     `patch_success(attacks.patch(net, x), net, test).share`, best on other images than the patch was
-    made from. views: others than those it was made for. seed: of the views. head, output: as for
-    `nescio.audit`.
+    made from.
+
+    patch: the patch, as `nescio.attacks.patch` makes it.
+    source: a network or a predictor.
+    data: images and labels, `(x, y)`.
+    views: views to show it in; None: those it was made for.
+    seed: seed of the random views.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     x = as_inputs(data[0], keep_bytes=True)
     y = as_targets(data[1], len(x), task="classification").cpu()

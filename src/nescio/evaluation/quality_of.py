@@ -16,7 +16,10 @@ def quality_of(
 ) -> dict[str, float]:
     """Accuracy, NLL (nats), Brier, ECE (15 bins) and mean maximum confidence of a classifier.
 
-    data: inputs and labels, as for `nescio.audit`. head, output: as for `nescio.observe`.
+    net: a network.
+    data: test inputs and labels: a pair `(x, y)`, a loader, or a mapping with labels.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     predictor = plain(with_head(net, data, head=head, output=output))
     tokens, columns = takes_tokens(predictor), encoding_of(predictor)

@@ -30,17 +30,27 @@ class SmallestChanges:
 
     A size is that of a flip that was found and checked; a smaller one may exist. None: none was
     found.
+
+    norm: norm of the changes.
+    tried: number of samples that were looked at to find correct answers.
+    sample: indices in the data.
+    label: their labels.
+    flipped_to: the answers to the changed inputs.
+    confidence: confidence before the change.
+    size: size of the change, as a share of the range of the data.
+    x: inputs before the change, `(N, ...)`.
+    changed: inputs after the change, `(N, ...)`.
     """
 
     norm: str
-    tried: int  # samples that were looked at to find correct answers
-    sample: tuple[int, ...]  # in the data
+    tried: int
+    sample: tuple[int, ...]
     label: tuple[int, ...]
     flipped_to: tuple[int | None, ...]
-    confidence: tuple[float, ...]  # before the change
-    size: tuple[float | None, ...]  # as a share of the range of the data
-    x: Tensor | None = field(default=None, repr=False, compare=False)  # (N, ...), as inputs
-    changed: Tensor | None = field(default=None, repr=False, compare=False)  # (N, ...), as inputs
+    confidence: tuple[float, ...]
+    size: tuple[float | None, ...]
+    x: Tensor | None = field(default=None, repr=False, compare=False)
+    changed: Tensor | None = field(default=None, repr=False, compare=False)
 
     @property
     def sizes(self) -> Tensor:
@@ -71,15 +81,25 @@ class SmallestChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialExample:
-    """An input that is answered correctly, and a small change of it that is confidently wrong."""
+    """An input that is answered correctly, and a small change of it that is confidently wrong.
 
-    sample: int  # in the data
+    sample: index in the data.
+    label: its label.
+    confidence: confidence in the label before the change.
+    wrong: the answer to the changed input.
+    wrong_confidence: confidence in that answer.
+    size: size of the change, as a share of the range of the data.
+    x: the input before the change.
+    changed: the input after the change.
+    """
+
+    sample: int
     label: int
-    confidence: float  # of the label's class, before
-    wrong: int  # the answer to the changed input
+    confidence: float
+    wrong: int
     wrong_confidence: float
-    size: float  # of the change, as a share of the range of the data
-    x: Tensor | None = field(default=None, repr=False, compare=False)  # (...), as inputs
+    size: float
+    x: Tensor | None = field(default=None, repr=False, compare=False)
     changed: Tensor | None = field(default=None, repr=False, compare=False)
 
 
@@ -100,10 +120,15 @@ def smallest_changes(
     `smallest_changes(net, (x, y)).median`. The size is bisected for each sample by itself; the
     changed input is then brought back as near to the input as it stays flipped.
 
-    data: inputs and labels; `samples` of those that are answered correctly are drawn. norm: "linf"
-    (the largest change of a feature), "l2" or "l1", in units of the range of the data: for images
-    of all pixels, for tables of each feature. steps: of each attack. head, output: as for
-    `nescio.audit`.
+    source: a network or a predictor.
+    data: inputs and labels, `(x, y)`.
+    norm: `"linf"` (the largest change of a feature), `"l2"` or `"l1"`, in units of the range of the
+      data: for images of all pixels, for tables of each feature.
+    samples: number of samples, drawn from those that are answered correctly.
+    steps: gradient steps of each attack.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    seed: seed of the random draws.
     """
     balls, rows, tried = _drawn(source, data, norm, samples, seed, head, output)
     near, size = balls.smallest(steps)
@@ -138,9 +163,19 @@ def adversarial_examples(
 ) -> tuple[AdversarialExample, ...]:
     """Inputs that are answered correctly, each changed until the answer is confidently wrong.
 
-    radius: the largest change, as a share of the range of the data; by default twice the smallest
-    change of each input that flips its answer. An input that cannot be flipped is left out. Other
-    options as in `smallest_changes`.
+    An input that cannot be flipped is left out.
+
+    source: a network or a predictor.
+    data: inputs and labels, `(x, y)`.
+    norm: `"linf"` (the largest change of a feature), `"l2"` or `"l1"`, in units of the range of the
+      data: for images of all pixels, for tables of each feature.
+    radius: largest change, as a share of the range of the data; None: twice the smallest change of
+      each input that flips its answer.
+    count: number of inputs, drawn from those that are answered correctly.
+    steps: gradient steps of each attack.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    seed: seed of the random draws.
     """
     if radius is not None and not radius > 0:
         raise NescioError(f"radius is a share of the range of the data, above 0, got {radius}")

@@ -58,15 +58,26 @@ class LipschitzFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class Stability:
-    """What was found, part by part; `skipped` says why a part is missing."""
+    """What was found, part by part; `skipped` says why a part is missing.
+
+    norm: norm of the changes.
+    images: whether the inputs are images.
+    changes: smallest changes that flip answers.
+    examples: inputs that were changed until the answer is confidently wrong.
+    lipschitz: Lipschitz constants.
+    deformations: curves of the change of the outputs of images, by the kind of deformation.
+    corruptions: curves of the change of the outputs, by the kind of corruption.
+    patch: how often a patch misleads the network.
+    skipped: reasons by the name of the part.
+    """
 
     norm: str
     images: bool
     changes: SmallestChanges | None = None
     examples: tuple[AdversarialExample, ...] = ()
     lipschitz: LipschitzFindings | None = None
-    deformations: Mapping[str, ShiftCurves] = field(default_factory=dict)  # by kind; of images
-    corruptions: Mapping[str, ShiftCurves] = field(default_factory=dict)  # by kind
+    deformations: Mapping[str, ShiftCurves] = field(default_factory=dict)
+    corruptions: Mapping[str, ShiftCurves] = field(default_factory=dict)
     patch: PatchSuccess | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -115,12 +126,20 @@ def stability(
     `print(stability(net, (x, y)).words())`. Every part that cannot be computed for the network is
     left out, and `skipped` says why.
 
-    data: inputs and labels. norm: of changes, "linf", "l2" or "l1", in units of the range of the
-    data. samples: the number of correct answers that are attacked, and of images that are deformed,
-    which works in the range from 0 to 1. examples: how many to make that are confidently wrong.
-    lipschitz: also compute Lipschitz constants, which takes the longest. patch: also make a
-    patch of a third of the side from one half of the images, and count whom it misleads in the
-    other.
+    source: a network or a predictor.
+    data: inputs and labels, `(x, y)`.
+    norm: `"linf"` (the largest change of a feature), `"l2"` or `"l1"`, in units of the range of the
+      data: for images of all pixels, for tables of each feature.
+    samples: number of correct answers that are attacked, and of images that are deformed, which
+      works in the range from 0 to 1.
+    steps: gradient steps of each attack.
+    examples: number of inputs to change until they are confidently wrong.
+    lipschitz: whether to compute Lipschitz constants, which takes the longest.
+    patch: whether to make a patch of a third of the side from one half of the images, and to count
+      whom it misleads in the other.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    seed: seed of the random draws.
     """
     norm_named(norm)  # what is asked wrongly is refused, not left out
     if min(samples, steps) < 1:

@@ -42,21 +42,32 @@ THRESHOLDS = tuple(step / 10 for step in range(10))
 
 @dataclass(frozen=True, eq=False)
 class Confident:
-    """Among inputs with at least a confidence: the share answered rightly, and how many they are.
+    """Accuracy among inputs with at least a confidence, and how many they are.
 
     Every OOD input counts as wrong. Where no input is left, accuracy is NaN.
+
+    thresholds: the confidences, `(T,)`.
+    accuracy: share of the answers that are correct, `(T,)`.
+    answered: share of all inputs, test and OOD, that are answered, `(T,)`.
+    answered_ood: share of the OOD inputs that are answered, `(T,)`.
     """
 
     thresholds: NDArray[np.float64]
     accuracy: NDArray[np.float64]
-    answered: NDArray[np.float64]  # share of all inputs, test and OOD
-    answered_ood: NDArray[np.float64]  # share of the OOD inputs
+    answered: NDArray[np.float64]
+    answered_ood: NDArray[np.float64]
 
 
 def accuracy_above(
     in_dist: Seen, labels: Tensor, ood: Seen, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> Confident:
-    """Accuracy on inputs of at least each confidence; OOD inputs have no right answer."""
+    """Accuracy on inputs of at least each confidence; OOD inputs have no right answer.
+
+    in_dist: answers to the test inputs, as `nescio.evaluation.answers.see` returns them.
+    labels: true classes of the test inputs, `(N,)`.
+    ood: answers to the OOD inputs.
+    thresholds: the confidences, from 0 to 1; by default 0 to 0.9.
+    """
     levels = np.asarray(thresholds, np.float64)
     if levels.ndim != 1 or not levels.size or not (levels.min() >= 0 and levels.max() <= 1):
         raise NescioError(f"thresholds must be one or more numbers from 0 to 1, got {thresholds}")
@@ -80,15 +91,25 @@ def _at_least(values: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArr
 
 @dataclass(frozen=True, eq=False)
 class Entropies:
-    """Shares of inputs by predictive entropy, in nats, from 0 to log C."""
+    """Shares of inputs by predictive entropy, in nats, from 0 to log C.
+
+    edges: edges of the bins, `(bins + 1,)`.
+    in_dist: share of the test inputs in each bin, `(bins,)`; they sum to 1.
+    ood: the same of the OOD inputs, `(bins,)`.
+    """
 
     edges: NDArray[np.float64]
-    in_dist: NDArray[np.float64]  # they sum to 1
+    in_dist: NDArray[np.float64]
     ood: NDArray[np.float64]
 
 
 def entropies(in_dist: Seen, ood: Seen, *, bins: int = 40) -> Entropies:
-    """How the predictive entropy is spread over test inputs and OOD inputs."""
+    """How the predictive entropy is spread over test inputs and OOD inputs.
+
+    in_dist: answers to the test inputs, as `nescio.evaluation.answers.see` returns them.
+    ood: answers to the OOD inputs.
+    bins: number of bins.
+    """
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}")
     classes = in_dist.log_probs.shape[1]
@@ -113,13 +134,20 @@ ANSWER, UNSURE, OOD = range(3)
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftCurves:
-    """Curves over the strengths of a shift: one row per subject, strength and metric."""
+    """Curves over the strengths of a shift: one row per subject, strength and metric.
+
+    shift: name of the shift.
+    description: the shift in words.
+    samples: number of samples.
+    rows: the numbers.
+    sets: one data set per strength.
+    """
 
     shift: str
     description: str
     samples: int
     rows: tuple[Row, ...]
-    sets: tuple[DataSet, ...]  # one per strength
+    sets: tuple[DataSet, ...]
 
     @property
     def results(self) -> Results:
@@ -133,13 +161,18 @@ class ShiftCurves:
         return [one.strength or 0.0 for one in self.sets]
 
     def subjects(self, metric: str) -> list[str]:
-        """The predictors, sets (named `predictor: rule`) or guards that have a metric."""
+        """The predictors, sets (named `predictor: rule`) or guards that have a `metric`."""
         return list(dict.fromkeys(row.subject for row in self.rows if row.metric == metric))
 
     def curve(
         self, subject: str, metric: str, end: Literal["value", "low", "high"] = "value"
     ) -> list[float | None]:
-        """A number at each strength, or an end of its interval: `curve("network", "accuracy")`."""
+        """A number at each strength, or an end of its interval: `curve("network", "accuracy")`.
+
+        subject: name of the predictor, set or guard.
+        metric: name of the metric.
+        end: `"value"`, or an end of the interval, `"low"` or `"high"`.
+        """
         rows = self.results.select(subject=subject).select(metric=metric).rows
         return [getattr(row, end) for row in rows]
 
@@ -150,12 +183,12 @@ class ShiftCurves:
         return f"{self.shift}: {self.description}\n\n{Page(tables=(table,)).text()}"
 
     def save(self, path: str | Path) -> None:
-        """Write the numbers as JSON."""
+        """Write the numbers as JSON at `path`."""
         save_manifest(Path(path), {"kind": KIND, **to_json(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> "ShiftCurves":
-        """Read what `save` wrote."""
+        """Read what `save` wrote at `path`."""
         return from_json(cls, load_manifest(Path(path), KIND), str(path))
 
 
@@ -169,16 +202,18 @@ def under_shift(
     sets: Mapping[str, Mapping[str, Rule]] | None = None,
     guards: Mapping[str, Callable[[Tensor], Any]] | None = None,
 ) -> ShiftCurves:
-    """Quality, coverage and decisions on `data`, inputs and targets, at each strength of a shift.
+    """Quality, coverage and decisions on data at each strength of a shift.
 
     `under_shift({"network": model}, test, corruptions.rotation()).curve("network", "accuracy")`.
 
-    predictors: by name. Classes: accuracy, NLL, Brier, ECE and mean maximum confidence; numbers:
-      root mean squared error and NLL.
-    strengths: 0 to 5 by default; 0 leaves the data as they are.
+    predictors: predictors by name. Of classes: accuracy, NLL, Brier, ECE and mean maximum
+      confidence; of numbers: root mean squared error and NLL.
+    data: inputs and targets, `(x, y)`.
+    shift: a shift, such as `nescio.data.corruptions.rotation()`.
+    strengths: strengths of the shift; 0 to 5 by default; 0 leaves the data as they are.
     sets: prediction sets or intervals by the name of their predictor, then by their own: the share
       `covered` with its exact interval, and `size`.
-    guards: by name; their `risk`, and the shares `answered`, `unsure`, `ood` and `wrong`.
+    guards: guards by name; their `risk`, and the shares `answered`, `unsure`, `ood` and `wrong`.
     """
     sets, guards = sets or {}, guards or {}
     _check(predictors, sets, guards, strengths)

@@ -26,9 +26,15 @@ class SampleView:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingNeighbor:
-    """A training sample near another one."""
+    """A training sample near another one.
 
-    sample: int  # in the training data
+    sample: index in the training data.
+    distance: its distance.
+    label: its label, or true value.
+    view: the sample as a person sees it.
+    """
+
+    sample: int
     distance: float
     label: float | None = None
     view: SampleView
@@ -36,15 +42,26 @@ class TrainingNeighbor:
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """A sample, what was answered, and the training samples that are nearest to it."""
+    """A sample, what was answered, and the training samples that are nearest to it.
 
-    data: str  # "test", or the name of an OOD set
-    sample: int  # its row there
-    answer: float  # a class, or the predicted mean
-    label: float | None = None  # a class, or the true value
-    confidence: float | None = None  # of a classifier
-    deviation: float | None = None  # predicted, of a regression
-    decision: str | None = None  # of the guard
+    data: `"test"`, or the name of an OOD set.
+    sample: its row there.
+    answer: a class, or the predicted mean.
+    label: a class, or the true value.
+    confidence: confidence of a classifier.
+    deviation: predicted deviation, of a regression.
+    decision: decision of the guard.
+    view: the sample as a person sees it.
+    neighbors: the training samples nearest to it.
+    """
+
+    data: str
+    sample: int
+    answer: float
+    label: float | None = None
+    confidence: float | None = None
+    deviation: float | None = None
+    decision: str | None = None
     view: SampleView
     neighbors: tuple[TrainingNeighbor, ...] = ()
 

@@ -38,12 +38,18 @@ class Affine:
     """The network on the region of each point: `net(z) = V z + a`; unpacks as `V, a`.
 
     Of a bare network the shapes are as below; of a model with M members `(M, ...)`.
+
+    V: slopes of the logits, `(N, C, D)`.
+    a: intercepts, `(N, C)`.
+    normals: normals of the U faces of the region, `(N, U, D)`; None unless half-spaces were asked
+      for.
+    offsets: their offsets, `(N, U)`: the region is where `normals @ z + offsets >= 0`.
     """
 
-    V: Tensor  # (N, C, D)
-    a: Tensor  # (N, C)
-    normals: Tensor | None = None  # (N, U, D)
-    offsets: Tensor | None = None  # (N, U): the region is where normals @ z + offsets >= 0
+    V: Tensor
+    a: Tensor
+    normals: Tensor | None = None
+    offsets: Tensor | None = None
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.V, self.a))
@@ -51,23 +57,32 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Monotone:
-    """Whether each logit rises or falls with each feature on the region of a point."""
+    """Whether each logit rises or falls with each feature on the region of a point.
 
-    monotone: Tensor  # (N,) V has no zero entry; (M, N) of a model
-    zero_entries: Tensor  # (N,) how many entries of V are exactly 0
-    share: float  # of the points, those whose V has a zero entry
+    monotone: whether V has no zero entry, `(N,)`; `(M, N)` of a model.
+    zero_entries: number of entries of V that are exactly 0, `(N,)`.
+    share: share of the points whose V has a zero entry.
+    """
+
+    monotone: Tensor
+    zero_entries: Tensor
+    share: float
 
 
 def affine(source: Source, x: Any, *, direction: Any = None, half_spaces: bool = False) -> Affine:
     """The affine map of each point's region: `V, a = affine(net, x)` with `net(x) = V x + a`.
 
-    x: points `(N, *features)`. Features of images are flattened: D is channels x height x width,
-    in the order of `x.flatten(1)`, so that `V @ x.flatten(1)[..., None]` fits.
-    direction: `(*features)`; a point on a face gets the region that this way leads into. By default
-    a fixed direction that lies in no face.
-    half_spaces: also give the closed region as `normals @ z + offsets >= 0`, a row for each unit
-    and each bend of its activation; max pooling gives the winner minus each other member of a
-    window. A constant unit has a row of zeros. `(N, U, D)` is large: more than 4 GB are refused.
+    Features of images are flattened: D is channels x height x width, in the order of
+    `x.flatten(1)`, so that `V @ x.flatten(1)[..., None]` fits.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x: points, `(N, *features)`.
+    direction: `(*features)`; a point on a face gets the region that this way leads into. None: a
+      fixed direction that lies in no face.
+    half_spaces: whether to give also the closed region as `normals @ z + offsets >= 0`, a row for
+      each unit and each bend of its activation; max pooling gives the winner minus each other
+      member of a window. A constant unit has a row of zeros. `(N, U, D)` is large: more than 4 GB
+      are refused.
     """
     points = as_points(x, "x")
     way = _direction(direction, points)
@@ -84,6 +99,9 @@ def monotone(source: Source, x: Any) -> Monotone:
     """Whether V has a zero entry at each point, compared exactly: only a dead path gives one.
 
     Where V has none, every logit is strictly monotone in every feature on that region.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x: points, `(N, *features)`.
     """
     points = as_points(x, "x")
     counts = []

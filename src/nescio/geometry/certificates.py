@@ -27,22 +27,31 @@ class Certificate:
     """Beyond `radius` from every center all probabilities are within `epsilon` of 1 / classes.
 
     Distances are those the network sees: of scaled inputs where it scales them.
+
+    radius: distance beyond which the bound holds, `()`, or `(M,)` of a model; 0 where it holds
+      everywhere.
+    epsilon: largest distance of a probability from 1 / classes.
+    classes: number of classes.
+    alpha: what the difference of two logits cannot exceed, of the shape of `radius`.
+    gamma: how fast the kernel falls, of the shape of `radius`.
+    centers: centers of each member, `(L, F)`.
+    scaling: mean and scale of the inputs of each member; None where it does not scale them.
     """
 
-    radius: Tensor  # (), or (M,) of a model; 0 where the bound holds everywhere
+    radius: Tensor
     epsilon: float
     classes: int
-    alpha: Tensor  # as radius: what the difference of two logits cannot exceed
-    gamma: Tensor  # as radius
-    centers: tuple[Tensor, ...]  # (L, F), one per member
-    scaling: tuple[tuple[Tensor, Tensor] | None, ...]  # mean and scale of the inputs
+    alpha: Tensor
+    gamma: Tensor
+    centers: tuple[Tensor, ...]
+    scaling: tuple[tuple[Tensor, Tensor] | None, ...]
 
     def __repr__(self) -> str:
         radius = ", ".join(f"{r:.4g}" for r in self.radius.reshape(-1).tolist())
         return f"Certificate(radius {radius}, epsilon {self.epsilon:g}, {self.classes} classes)"
 
     def distance(self, x: Any) -> Tensor:
-        """To the nearest center, `(N,)`; `(M, N)` of a model."""
+        """The distance of the inputs `x` to the nearest center, `(N,)`; `(M, N)` of a model."""
         points = as_points(x, "x")
         found = [
             _nearest(points, centers, scaling)
@@ -51,9 +60,10 @@ class Certificate:
         return torch.stack(found) if self.radius.ndim else found[0]
 
     def covers(self, x: Any) -> Tensor:
-        """Whether the bound holds at each point, `(N,)`: of a model, for each of its members.
+        """Whether the bound holds at each of the inputs `x`, `(N,)`.
 
-        The mixture of members that are within epsilon is so too.
+        Of a model, whether it holds for each of its members. The mixture of members that are within
+        epsilon is so too.
         """
         beyond = self.distance(x) >= self.radius[..., None]
         return beyond.all(0) if self.radius.ndim else beyond
@@ -63,6 +73,7 @@ def certificate(net: nn.Module | Predictor, epsilon: float = 0.01) -> Certificat
     """How far from its centers an rbf network is within `epsilon` of the uniform answer.
 
     net: a network of `nets.rbf`, by itself or behind a `Standardize`, or a model of such networks.
+    epsilon: largest distance of a probability from 1 / classes, between 0 and 1.
     """
     if not 0 < epsilon < 1:
         raise NescioError(f"epsilon must be between 0 and 1, got {epsilon}")

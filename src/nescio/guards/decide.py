@@ -35,25 +35,45 @@ NUMBERS = ("probability", "p_value", "score", "failure_score")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guard:
-    """Decides for every input: answer, or abstain as unsure or OOD; made by `nescio.guard`."""
+    """Decides for every input: answer, or abstain as unsure or OOD; made by `nescio.guard`.
 
-    detector: Detector  # what is OOD
-    failure: Detector | None  # what is unsure; None: the log-odds against the label
-    map: Map | None  # None: the probabilities are as the network gives them
-    rules: tuple[Rule, ...]  # one per group
-    groups: tuple[int, ...]  # the number of each; of one rule for all, 0
+    detector: its score says what is OOD.
+    failure: its score says what is unsure; None: the log-odds against the label do.
+    map: calibration of the probabilities; None: they are as the network gives them.
+    rules: thresholds and guarantees, one rule per group.
+    groups: the number of each group; 0 where one rule is for all.
+    head: how the outputs of the networks are read.
+    nets: the networks; none: the guard reads activations only.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    risk: the largest share of answers that may be wrong.
+    confidence: the probability with which the calibration data must show the risk.
+    sets: the prediction sets; None: there are none.
+    by: "class" or "groups", for which the guarantees hold; None: for all inputs together.
+    names: names of the classes; None: they are numbers.
+    range: range of the inputs at calibration; None: unknown, nothing is checked.
+    hashes: hashes of the calibration inputs, `(n,)` of int64, ascending.
+    notes: how it was made; JSON.
+    batch_size: number of samples that the networks read at a time.
+    """
+
+    detector: Detector
+    failure: Detector | None
+    map: Map | None
+    rules: tuple[Rule, ...]
+    groups: tuple[int, ...]
     head: Head
-    nets: tuple[nn.Module, ...] = ()  # none: it reads activations only
-    output: Output = None  # where the logits are in what the networks return
+    nets: tuple[nn.Module, ...] = ()
+    output: Output = None
     false_alarm: float = 0.01
     risk: float = 0.02
     confidence: float = 0.95
-    sets: Sets | None = None  # the prediction sets
-    by: str | None = None  # "class", "groups" or None
-    names: tuple[str, ...] | None = None  # of the classes
-    range: Range | None = None  # of the inputs at calibration
-    hashes: Tensor | None = None  # (n,) int64 of the calibration inputs, ascending
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was made; JSON
+    sets: Sets | None = None
+    by: str | None = None
+    names: tuple[str, ...] | None = None
+    range: Range | None = None
+    hashes: Tensor | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 256
 
     def __call__(
@@ -62,9 +82,10 @@ class Guard:
         """Decide for inputs `(N, ...)`, in parts of bounded memory.
 
         x: inputs as the network reads them: an array, a tuple or mapping of arrays, or a loader of
-        such batches, whose labels are left out; or what it gave, as for `decide`.
-        groups: one per sample, for a guard made with groups.
-        batch_level: decide *ood* for all of them together: see `Decisions.batch`.
+          such batches, whose labels are left out; or what it gave, as for `decide`.
+        groups: group numbers `(N,)`, for a guard made with groups.
+        batch_level: decide *ood* for all of them together, at this level: see `Decisions.batch`;
+          None: for each input by itself.
         """
         if isinstance(x, Activations):
             found = self.decide(x, groups=groups)
@@ -97,7 +118,11 @@ class Guard:
         return found if batch_level is None else found.batch(batch_level)
 
     def decide(self, activations: Activations, *, groups: Any = None) -> Decisions:
-        """Decide from what the network gave: activations with the detector's layers."""
+        """Decide from what the network gave.
+
+        activations: activations with the layers that the detector reads.
+        groups: group numbers `(N,)`, for a guard made with groups.
+        """
         if self.range is None or activations.inputs is None:
             count, device = activations.samples, activations.logits.device
             in_range = torch.ones(count, dtype=torch.bool, device=device)
@@ -117,7 +142,7 @@ class Guard:
         return tuple(Member(net=net, head=self.head) for net in self.nets)
 
     def predictions(self, activations: Activations) -> tuple[Classification, Classification]:
-        """The prediction that decides, and the calibrated one, in float64.
+        """The prediction from `activations` that decides, and the calibrated one, in float64.
 
         A temperature is fitted on the samples behind the guarantees, so it only gives probabilities
         and decides nothing. Another map, which may change labels, was fitted on other samples.
@@ -129,7 +154,11 @@ class Guard:
         return (raw if describes(self.map) else calibrated), calibrated
 
     def scores(self, activations: Activations, deciding: Classification) -> tuple[Tensor, Tensor]:
-        """The detector's score and the failure score of each input, `(N,)` each in float64."""
+        """The detector's score and the failure score of each input, `(N,)` each in float64.
+
+        activations: what the network gave.
+        deciding: the prediction that decides, the first of `predictions`.
+        """
         score = scores_of(self.detector, activations)
         if self.failure is None:
             return score, log_odds(deciding)
@@ -141,7 +170,7 @@ class Guard:
         return vars(self)
 
     def to(self, device: torch.device | str) -> "Guard":
-        """The same guard with its networks and detectors on a device; its decisions are the same.
+        """The same guard with its networks and detectors on `device`; its decisions are the same.
 
         Inputs may be on any device, and decisions are on theirs.
         """
@@ -150,11 +179,14 @@ class Guard:
         return replace(self, nets=nets, detector=self.detector.to(device), failure=failure)
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
-        """Write one safetensors file with a manifest; with `weights` also those of the network.
+        """Write one safetensors file with a manifest.
 
         `nescio.load(path)` reads a guard with weights of one of nescio's networks, and
         `nescio.load(path, net=net)` any other: its weights and its answers to a probe must be as
         they were. `net=make_net`, a function that makes the network, gets the weights of the file.
+
+        path: the file.
+        weights: whether to write the weights of the networks, too.
         """
         from nescio.guards.guard_file import save
 

@@ -75,7 +75,7 @@ class Decided:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Those of all parts, in their order."""
+        """The decisions of all `parts`, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
         if len(parts) == 1:
@@ -130,7 +130,7 @@ class Decided:
         return self._with({"rule": rule, "decision": decided(rule)})
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
+        """The same on `device`."""
         return self._with({n: tensor.to(device) for n, tensor in self._tensors().items()})
 
     def shares(self) -> dict[str, Any]:
@@ -150,18 +150,31 @@ class Decided:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decisions(Decided):
-    """Decisions for N inputs: answer, unsure or OOD, with the numbers behind them."""
+    """Decisions for N inputs: answer, unsure or OOD, with the numbers behind them.
 
-    decision: Tensor  # (N,) an index into DECISIONS
-    label: Tensor  # (N,) the most probable class; -1 where the input is not finite
-    probability: Tensor  # (N,) of the label, calibrated
-    p_value: Tensor  # (N,) of the input being like the calibration data
-    score: Tensor  # (N,) of the detector, larger = further out
-    failure_score: Tensor  # (N,) larger = the label is more likely wrong
-    rule: Tensor  # (N,) an index into RULES: which rule decided
-    in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
-    sets: Tensor | None = None  # (N, C) the classes of the prediction set
-    names: tuple[str, ...] | None = None  # of the classes
+    decision: index into `nescio.guards.DECISIONS`, `(N,)`.
+    label: the most probable class, `(N,)`; -1 where the input is not finite.
+    probability: calibrated probability of the label, `(N,)`.
+    p_value: p-value of the input being like the calibration data, `(N,)`.
+    score: score of the detector, `(N,)`, larger = further out.
+    failure_score: failure score, `(N,)`, larger = the label is more likely wrong.
+    rule: index into `nescio.guards.RULES` of the rule that decided, `(N,)`.
+    in_range: whether all numbers of the input are in the range of calibration, `(N,)`.
+    sets: whether each class is in the prediction set, `(N, C)`; None: there are no sets.
+    names: names of the classes; None: they are numbers.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    """
+
+    decision: Tensor
+    label: Tensor
+    probability: Tensor
+    p_value: Tensor
+    score: Tensor
+    failure_score: Tensor
+    rule: Tensor
+    in_range: Tensor
+    sets: Tensor | None = None
+    names: tuple[str, ...] | None = None
     false_alarm: float = 0.01
 
     @property
@@ -183,8 +196,11 @@ class Decisions(Decided):
     def summary(self, labels: Array | None = None) -> dict[str, Any]:
         """Shares of the inputs by decision; with true labels also the errors among the answers.
 
-        inputs, errors: counts. answer, unsure, ood, out_of_range, set_coverage: shares of all
-        inputs. risk: the share of the answers that are wrong; None where nothing is answered.
+        "inputs" and "errors" are counts; "answer", "unsure", "ood", "out_of_range" and
+        "set_coverage" are shares of all inputs; "risk" is the share of the answers that are wrong,
+        None where nothing is answered.
+
+        labels: true classes `(N,)`; None: unknown.
         """
         found, count = self.shares(), max(len(self), 1)
         found["out_of_range"] = int((~self.in_range).sum()) / count
@@ -209,7 +225,12 @@ class Decisions(Decided):
 def no_answers(
     probabilities: Tensor, *, names: tuple[str, ...] | None = None, false_alarm: float = 0.01
 ) -> Decisions:
-    """Decisions where no guard could be made: of probabilities `(N, C)`, none is answered."""
+    """Decisions where no guard could be made: nothing is answered.
+
+    probabilities: class probabilities, `(N, C)`.
+    names: names of the classes; None: they are numbers.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    """
     probability, label = probabilities.double().max(1)
     nothing = torch.full_like(probability, torch.nan)
     rule = torch.full_like(label, CODES["no guarantee"])

@@ -204,7 +204,7 @@ def _filled(saved: Saved, member: int, made: Made) -> nn.Module:
 
 
 def weights_digest(net: nn.Module) -> str:
-    """A fingerprint of parameters and buffers, by name."""
+    """A fingerprint of the parameters and buffers of `net`, by name."""
     state = sorted(net.state_dict().items())
     return digest(*(name for name, _ in state), *(tensor for _, tensor in state))
 

@@ -93,34 +93,40 @@ def guard(
     train: the training data, with labels or without; fits the detector. Without it a part of the
       calibration data does.
     detector: a fitted one, the name of one, with options as in "knn,k=1", or a function of training
-      activations; none: the combination that finds outliers made from the training data best.
+      activations; None: the combination that finds outliers made from the training data best.
     failure: the failure score: a fitted detector, the name of one, or a function. None: the
       log-odds, or, beside the default detector and after a hidden linear layer, the recommended
-      failure score; from 10,000 calibration samples on, the other one if it is clearly better.
-      Of label maps a measure of uncertainty: `least_confidence` by default, `predictive_entropy`,
+      failure score; from 10,000 calibration samples on, the other one if it is clearly better. Of
+      label maps a measure of uncertainty: `least_confidence` by default, `predictive_entropy`,
       `expected_entropy` or `mutual_information`.
     false_alarm: the largest share of inputs like the calibration data that may be called OOD.
-    risk, confidence: the largest share of answers that may be wrong, and with which probability
-      the calibration data must show it, 0.95 by default. An answer about a number is wrong if its
-      interval misses. risk is 0.02 by default, of a regression 0.1. Of label maps it is the largest
-      expected share of an image's labeled pixels that are answered and wrong, 0.05 by default; it
-      holds on average over calibration data, too, unless a confidence is given.
-    ignore_index: of label maps, the label of pixels without a class.
-    calibration_map: of probabilities, a name of `nescio.calibration`; None leaves them.
+    risk: the largest share of answers that may be wrong; None: 0.02, of a regression 0.1. An answer
+      about a number is wrong if its interval misses. Of label maps it is the largest expected share
+      of an image's labeled pixels that are answered and wrong; None: 0.05.
+    confidence: the probability with which the calibration data must show the risk; None: 0.95. Of
+      label maps, None: the risk holds on average over calibration data, too.
+    ignore_index: of label maps, the label of pixels without a class; None: every pixel has one.
+    calibration_map: calibration of probabilities, a name of `nescio.calibration`; None leaves them.
     sets: the largest share of prediction sets that may miss the true class; None gives no sets.
     miscoverage: of a regression, the largest share of intervals that may miss the target, of
-      several targets any of them; 0.05 by default.
+      several targets any of them; None: 0.05.
     intervals: of a regression, `normalized`, `quantile`, `spread` or `residual`, see
       `nescio.conformal`; None: the narrowest on a part of the calibration data.
     max_width: of a regression, the width of an interval above which nothing is answered; one
-      number, or one for each target.
-    by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group.
+      number, or one for each target; None: any.
+    by: "class" gives the guarantees for each predicted class; group numbers `(N,)` for each group;
+      None: for all inputs together.
+    names: names of the classes, or of the targets; None: they are numbers.
     repeats: equal inputs are separate samples, as in tables of few values; none is then recognized
       as training data.
-    names: of the classes, or of the targets. layers, pool: as for `observe`, where a detector is
-      fitted; the default detector pools by "grid".
-    output, head: where the logits are in what the network returns, and how they are read, as for
-      `observe`. A guard whose `output` is a function is loaded with it again.
+    layers, pool: the layers whose features are read, and how these become vectors, as for
+      `nescio.observe`, where a detector is fitted; the default detector pools by "grid".
+    output: where the outputs are in what the network returns, as for `nescio.observe`. A guard
+      whose `output` is a function is loaded with it again.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    seed: seed of the split of the calibration data.
+    batch_size: number of samples that the networks read at a time.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if _are_maps(calibration, ignore_index):
         for_samples = {"detector": detector, "by": by, "sets": None if sets == SETS else sets}

@@ -89,7 +89,7 @@ def _own_head(net: Any, saved: Saved) -> Head | None:
 
 
 def described(guard: AnyGuard) -> dict[str, Any]:
-    """What a guard guarantees and how it was made, for people and other programs; JSON."""
+    """What `guard` guarantees and how it was made, for people and other programs; JSON."""
     if isinstance(guard, MapGuard):
         control = {"measure": guard.measure, **vars(guard.control)}
         return {"guarantees": list(guard.guarantees), **control, **dict(guard.notes)}
@@ -119,7 +119,10 @@ def _limits(guard: Guard | RegressionGuard, rule: Rule) -> dict[str, Any]:
 
 
 def about(path: str | Path) -> dict[str, Any]:
-    """What a guard file says about itself: guarantees, thresholds, layers; no network is needed."""
+    """What the guard file `path` says about itself: guarantees, thresholds, layers; JSON.
+
+    No network is needed.
+    """
     return load_manifest(Path(path), KIND)
 
 

@@ -34,13 +34,17 @@ from nescio.nets import Output
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelGuards:
-    """A guard for each label, by name; each is an ordinary guard that can be used by itself."""
+    """A guard for each label, by name; each is an ordinary guard that can be used by itself.
+
+    guards: the guard of each label, by name.
+    confidence: the probability with which the risks of all labels are bounded at once.
+    """
 
     guards: Mapping[str, Guard]
-    confidence: float  # with which the risks of all labels are bounded at once
+    confidence: float
 
     def __call__(self, x: Any) -> dict[str, Decisions]:
-        """The decisions about each label."""
+        """The decisions about each label, by name, for inputs `x` as a guard takes them."""
         return {name: one(x) for name, one in self.guards.items()}
 
     def __getitem__(self, label: str) -> Guard:
@@ -65,7 +69,8 @@ class LabelGuards:
     def save(self, folder: str | Path, *, weights: bool = False) -> Path:
         """Write NAME.safetensors for each label, which `nescio.load` and `nescio score` read.
 
-        weights: also those of the network, in each file.
+        folder: where to write; it is made if it does not exist.
+        weights: whether to write the weights of the network, too, in each file.
         """
         place = make_folder(Path(folder))
         for name, one in self.guards.items():
@@ -104,11 +109,20 @@ def guard_labels(
     prediction sets, at most the share `sets` of inputs has a label whose set misses: each label
     gets sets / K. Whether an input is OOD is decided once, by one detector for all labels.
 
-    source: an `nn.Module`, or a model with the head `multilabel`; it is copied. calibration: inputs
-      and labels `(N, K)` of 0 and 1, which the network was not trained on.
+    source: an `nn.Module`, or a model with the head `multilabel`; it is copied.
+    calibration: inputs and labels `(N, K)` of 0 and 1, which the network was not trained on.
     train: training inputs; they fit the detector. Without them a part of the calibration data does.
-    detector: as for `nescio.guard`, but none that reads classes; the nearest neighbors by default.
-    names: of the labels. options: others of `nescio.guard`, such as risk and false_alarm.
+    detector: as for `nescio.guard`, but none that reads classes; None: the nearest neighbors.
+    confidence: the probability with which the calibration data must show the risks of all labels.
+    sets: the largest share of inputs with a label whose prediction set misses; None gives no sets.
+    names: names of the labels; None: their numbers.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    layers: the layers whose features are read, as for `nescio.observe`.
+    pool: how maps and sequences become vectors, as for `nescio.observe`.
+    seed: seed of the split of the calibration data.
+    batch_size: number of samples that the networks read at a time.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    options: other options of `nescio.guard`, such as risk and false_alarm.
     """
     members = own_copies(members_of_labels(source), calibration)
     how: dict[str, Any] = {"output": output, "layers": layers, "pool": pool, "progress": progress}

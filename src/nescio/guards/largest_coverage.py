@@ -38,16 +38,26 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """Where to answer, and what the samples say about it."""
+    """Where to answer, and what the samples say about it.
 
-    threshold: float  # answer where the score is at most this; -inf: nowhere
-    samples: int  # samples that the bound was computed on
-    answered: int  # of these, with scores up to the threshold; where none, those of the failed test
-    errors: int  # of the answered ones
-    bound: float  # the error rate among answered inputs is at most this, with the confidence
-    needed: int | None  # samples that would be enough; None: no number of them
-    at_risks: tuple[tuple[float, float], ...] = ()  # where nothing is answered: larger risks, and
-    # the share of the samples that each of them would answer
+    threshold: answer where the score is at most this; -inf: nowhere.
+    samples: number of samples that the bound was computed on.
+    answered: number of these with scores up to the threshold; where none is answered, of the failed
+      test.
+    errors: number of errors among the answered samples.
+    bound: the error rate among answered inputs is at most this, with the confidence.
+    needed: number of samples that would be enough; None: no number of them.
+    at_risks: where nothing is answered, larger risks, and the share of the samples that each of
+      them would answer.
+    """
+
+    threshold: float
+    samples: int
+    answered: int
+    errors: int
+    bound: float
+    needed: int | None
+    at_risks: tuple[tuple[float, float], ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -73,7 +83,10 @@ def largest_coverage(
     from the distribution that is met later. Nothing is assumed about the score, except that it was
     not fitted on these samples.
 
-    score, wrong: one per sample; larger = less confident; whether the answer is wrong.
+    score: failure scores, `(N,)`; larger = less confident.
+    wrong: whether each answer is wrong, `(N,)`.
+    risk: the largest share of answers that may be wrong.
+    confidence: the probability with which the samples must show the risk.
     room: how far above the score of a sample the threshold lies, one number or one per sample.
     """
     check_shares(risk=risk, confidence=confidence)
@@ -153,7 +166,7 @@ def _walk(scores: Array, total: Array, reach: Array, risk: float, confidence: fl
 
 
 def first_rank(samples: int, risk: float, confidence: float) -> int:
-    """How many of the samples the first test answers.
+    """How many of the `samples` the first test of a `risk` at a `confidence` answers.
 
     It begins well below the coverage that may be reached, with enough samples that a few errors
     by chance do not end it; and not with one sample more than these errors need. With few

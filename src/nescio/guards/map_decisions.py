@@ -14,14 +14,23 @@ from nescio.core import NescioError, as_tensor, check_ignore_index, without_igno
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MapDecisions:
-    """Labels of the pixels of N images, and which of them are answers."""
+    """Labels of the pixels of N images, and which of them are answers.
 
-    labels: Tensor  # (N, H, W) the most probable class; -1 where image or logits are not finite
-    answered: Tensor  # (N, H, W) of the others nothing is said
-    failure_score: Tensor  # (N, H, W) larger = the label is more likely wrong
-    in_range: Tensor  # (N,) whether all numbers of the image are in the range of calibration
-    ignore_index: int | None = None  # of the labels that the guard was calibrated with
-    names: tuple[str, ...] | None = None  # of the classes
+    labels: the most probable class, `(N, H, W)`; -1 where image or logits are not finite.
+    answered: which labels are answers, `(N, H, W)`; of the others nothing is said.
+    failure_score: failure score, `(N, H, W)`, larger = the label is more likely wrong.
+    in_range: whether all numbers of the image are in the range of calibration, `(N,)`.
+    ignore_index: label of pixels without a class in the calibration data; None: every pixel has
+      one.
+    names: names of the classes; None: they are numbers.
+    """
+
+    labels: Tensor
+    answered: Tensor
+    failure_score: Tensor
+    in_range: Tensor
+    ignore_index: int | None = None
+    names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -37,7 +46,7 @@ class MapDecisions:
 
     @classmethod
     def join(cls, parts: Sequence["MapDecisions"]) -> "MapDecisions":
-        """Those of all parts, in their order."""
+        """The decisions of all `parts`, in their order."""
         if not parts:
             raise NescioError("nothing to join: the list of decisions is empty")
         tensors = [name for name, one in vars(parts[0]).items() if isinstance(one, Tensor)]
@@ -53,6 +62,8 @@ class MapDecisions:
         """The share of each image's labeled pixels that are answered and wrong, `(N,)`.
 
         This is what the guard bounds. NaN for an image without a labeled pixel.
+
+        truth: true classes, `(N, H, W)`.
         """
         wrong, known = self._compared(truth)
         return wrong.flatten(1).sum(1) / known.flatten(1).sum(1)
@@ -60,9 +71,11 @@ class MapDecisions:
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """The number of images and the mean share of answered pixels; with true labels the risk.
 
-        images: a count. answered: mean share of an image's pixels. risk: mean share of an image's
-        labeled pixels that are answered and wrong, which is bounded; selective_risk: the share of
-        wrong ones among all answered pixels, which is not.
+        "images" is a count; "answered" is the mean share of an image's pixels; "risk" is the mean
+        share of an image's labeled pixels that are answered and wrong, which is bounded;
+        "selective_risk" is the share of wrong ones among all answered pixels, which is not.
+
+        truth: true classes, `(N, H, W)`; None: unknown.
         """
         outside = int((~self.in_range).sum())
         found: dict[str, Any] = {"images": len(self), "answered": float(self.coverage.mean())}

@@ -37,21 +37,36 @@ MEASURES = ("least_confidence", "predictive_entropy", "expected_entropy", "mutua
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MapGuard:
-    """Answers or abstains for every pixel or step; made by `nescio.guard` from label maps."""
+    """Answers or abstains for every pixel or step; made by `nescio.guard` from label maps.
 
-    control: RiskControl  # the threshold and what the calibration images say
-    measure: str  # of uncertainty, the failure score
+    control: the threshold, and what the calibration images say about it.
+    measure: name of the measure of uncertainty that is the failure score.
+    head: how the outputs of the networks are read.
+    nets: the networks.
+    classes: number of classes.
+    passes: number of passes of MC dropout; None: the networks as they are.
+    masks: seed of the dropout masks.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    ignore_index: label of pixels without a class; None: every pixel has one.
+    names: names of the classes; None: they are numbers.
+    range: range of the inputs at calibration; None: unknown, nothing is checked.
+    hashes: hashes of the calibration inputs, `(n,)` of int64, ascending.
+    notes: how it was made; JSON.
+    """
+
+    control: RiskControl
+    measure: str
     head: Head
     nets: tuple[nn.Module, ...]
     classes: int
-    passes: int | None = None  # of MC dropout; None: the networks as they are
-    masks: int = 0  # the seed of the dropout masks
-    output: Output = None  # where the logits are in what the networks return
+    passes: int | None = None
+    masks: int = 0
+    output: Output = None
     ignore_index: int | None = None
-    names: tuple[str, ...] | None = None  # of the classes
-    range: Range | None = None  # of the inputs at calibration
-    hashes: Tensor | None = None  # (n,) int64 of the calibration inputs, ascending
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was made; JSON
+    names: tuple[str, ...] | None = None
+    range: Range | None = None
+    hashes: Tensor | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     by = None  # there are no groups
 
@@ -95,13 +110,13 @@ class MapGuard:
         return predictor_of(self.nets, self.head, **options)
 
     def outputs(self, x: Inputs) -> Tensor:
-        """Raw outputs of each network, `(M, N, *axes, O)`."""
+        """Raw outputs of each network for inputs `x`, `(M, N, *axes, O)`."""
         found = ensemble(list(self.nets), head=self.head, output=self.output)
         parts = [found] if isinstance(found, Model) else list(found.predictors)
         return torch.cat([part.outputs(x) for part in parts])  # type: ignore[attr-defined]
 
     def failure_score(self, maps: UncertaintyMaps) -> Tensor:
-        """The failure score of each pixel, `(N, H, W)`."""
+        """The failure score of each pixel, `(N, H, W)`, from the uncertainty `maps`."""
         found: Tensor = getattr(maps, self.measure)
         return found
 
@@ -134,11 +149,15 @@ class MapGuard:
         return {name: value for name, value in vars(self).items() if name != "predictor"}
 
     def to(self, device: torch.device | str) -> "MapGuard":
-        """The same guard with its networks on a device; its decisions are the same."""
+        """The same guard with its networks on `device`; its decisions are the same."""
         return replace(self, nets=tuple(copied(net).to(device) for net in self.nets))
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
-        """Write one safetensors file with a manifest, as `Guard.save` does."""
+        """Write one safetensors file with a manifest, as `Guard.save` does.
+
+        path: the file.
+        weights: whether to write the weights of the networks, too.
+        """
         from nescio.guards.map_guard_file import save
 
         return save(self, Path(path), weights=weights)

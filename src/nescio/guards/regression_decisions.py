@@ -17,17 +17,28 @@ INTERVAL = ("mean", "low", "high", "width")  # columns, of several targets with 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RegressionDecisions(Decided):
-    """Decisions for N inputs of a regression: answer, unsure or OOD, with their intervals."""
+    """Decisions for N inputs of a regression: answer, unsure or OOD, with their intervals.
 
-    decision: Tensor  # (N,) an index into DECISIONS
-    mean: Tensor  # (N, D) predicted; NaN where the input is not finite
-    low: Tensor  # (N, D) ends of the prediction intervals; infinite where nothing is known
+    decision: index into `nescio.guards.DECISIONS`, `(N,)`.
+    mean: predicted means, `(N, D)`; NaN where the input is not finite.
+    low, high: ends of the prediction intervals, `(N, D)`; infinite where nothing is known.
+    p_value: p-value of the input being like the calibration data, `(N,)`.
+    score: score of the detector, `(N,)`, larger = further out.
+    rule: index into `nescio.guards.RULES` of the rule that decided, `(N,)`.
+    in_range: whether all numbers of the input are in the range of calibration, `(N,)`.
+    names: names of the targets; None: they are numbers.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    """
+
+    decision: Tensor
+    mean: Tensor
+    low: Tensor
     high: Tensor
-    p_value: Tensor  # (N,) of the input being like the calibration data
-    score: Tensor  # (N,) of the detector, larger = further out
-    rule: Tensor  # (N,) an index into RULES: which rule decided
-    in_range: Tensor  # (N,) whether all numbers of the input are in the range of calibration
-    names: tuple[str, ...] | None = None  # of the targets
+    p_value: Tensor
+    score: Tensor
+    rule: Tensor
+    in_range: Tensor
+    names: tuple[str, ...] | None = None
     false_alarm: float = 0.01
 
     @property
@@ -48,7 +59,7 @@ class RegressionDecisions(Decided):
         return own | {name: array for name, array in found.items() if name not in INTERVAL}
 
     def missed(self, targets: Any) -> Tensor:
-        """Whether a target lies outside its interval, `(N,)`: one of several is enough."""
+        """Whether one of the `targets` of an input lies outside its interval, `(N,)`."""
         y = as_targets(targets, len(self), task="regression", dtype=torch.float64)
         y = y.to(self.low.device)
         return ~((self.low <= y) & (y <= self.high)).all(1)
@@ -56,9 +67,12 @@ class RegressionDecisions(Decided):
     def summary(self, targets: Array | None = None) -> dict[str, Any]:
         """Shares of the inputs by decision; with targets also the misses among the answers.
 
-        inputs, misses: counts. answer, unsure, ood, out_of_range, interval_coverage: shares of all
-        inputs. mean_width: over inputs with finite intervals and targets. risk: the share of the
-        answers whose interval misses; rmse: of the answers. None where nothing is answered.
+        "inputs" and "misses" are counts; "answer", "unsure", "ood", "out_of_range" and
+        "interval_coverage" are shares of all inputs; "mean_width" is over inputs with finite
+        intervals and targets; "risk" is the share of the answers whose interval misses, and "rmse"
+        that of the answers, None where nothing is answered.
+
+        targets: true targets, `(N,)` or `(N, D)`; None: unknown.
         """
         found = self.shares()
         found["out_of_range"] = int((~self.in_range).sum()) / max(len(self), 1)

@@ -75,26 +75,47 @@ def predicted(
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RegressionGuard:
-    """Gives every input an interval, and answers or abstains; made by `nescio.guard`."""
+    """Gives every input an interval, and answers or abstains; made by `nescio.guard`.
 
-    detector: Detector  # what is OOD
+    detector: its score says what is OOD.
+    intervals: the calibrated prediction intervals.
+    rules: thresholds and guarantees; one rule.
+    heads: how the outputs of each network are read.
+    nets: the networks.
+    passes: number of passes of MC dropout; None: the networks as they are.
+    masks: seed of the dropout masks.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    false_alarm: the largest share of inputs like the calibration data that may be called OOD.
+    risk: the largest share of answers whose interval may miss.
+    confidence: the probability with which the calibration data must show the risk.
+    miscoverage: the largest share of inputs with a target outside its interval.
+    max_width: the width of an interval above which nothing is answered, by target; None: any.
+    unit: units in which the widths of the targets are compared, `(D,)`.
+    names: names of the targets; None: they are numbers.
+    range: range of the inputs at calibration; None: unknown, nothing is checked.
+    hashes: hashes of the calibration inputs, `(n,)` of int64, ascending.
+    notes: how it was made; JSON.
+    batch_size: number of samples that the networks read at a time.
+    """
+
+    detector: Detector
     intervals: Intervals
-    rules: tuple[Rule, ...]  # one
-    heads: tuple[Head, ...]  # of the networks
+    rules: tuple[Rule, ...]
+    heads: tuple[Head, ...]
     nets: tuple[nn.Module, ...]
-    passes: int | None = None  # of MC dropout; None: the networks as they are
-    masks: int = 0  # the seed of the dropout masks
-    output: Output = None  # where the outputs are in what the networks return
+    passes: int | None = None
+    masks: int = 0
+    output: Output = None
     false_alarm: float = 0.01
     risk: float = 0.1
     confidence: float = 0.95
-    miscoverage: float = 0.05  # of all targets of an input together
-    max_width: tuple[float, ...] | None = None  # by target
-    unit: Tensor  # (D,) in which widths are compared
-    names: tuple[str, ...] | None = None  # of the targets
-    range: Range | None = None  # of the inputs at calibration
-    hashes: Tensor | None = None  # (n,) int64 of the calibration inputs, ascending
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was made; JSON
+    miscoverage: float = 0.05
+    max_width: tuple[float, ...] | None = None
+    unit: Tensor
+    names: tuple[str, ...] | None = None
+    range: Range | None = None
+    hashes: Tensor | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 256
 
     by = None  # there are no groups
@@ -103,8 +124,9 @@ class RegressionGuard:
         """Decide for inputs `(N, ...)`, in parts of bounded memory.
 
         x: inputs as the network reads them: an array, a tuple or mapping of arrays, or a loader of
-        such batches, whose targets are left out.
-        batch_level: decide *ood* for all of them together: see `Decisions.batch`.
+          such batches, whose targets are left out.
+        batch_level: decide *ood* for all of them together, at this level: see `Decisions.batch`;
+          None: for each input by itself.
         """
         first = self._watching[0]
         batches: Iterable[Inputs] = read_inputs(
@@ -141,12 +163,15 @@ class RegressionGuard:
         return tuple(Member(net=net, head=head) for net, head in pairs)
 
     def prediction(self, activations: Activations) -> Regression:
-        """What the networks, or the passes of dropout, predict; in float64."""
+        """What the networks, or the passes of dropout, predict from `activations`; in float64."""
         how = {name: getattr(self, name) for name in ("nets", "heads", "passes", "masks", "output")}
         return predicted(activations, **how)
 
     def widths(self, low: Tensor, high: Tensor) -> Tensor:
-        """One width per input, `(N,)`: the largest of its targets, each in its unit."""
+        """One width per input, `(N,)`: the largest of its targets, each in its unit.
+
+        low, high: the ends of the intervals, `(N, D)`.
+        """
         return ((high - low) / self.unit.to(low.device)).amax(1)
 
     @property
@@ -196,12 +221,16 @@ class RegressionGuard:
         return vars(self)
 
     def to(self, device: torch.device | str) -> "RegressionGuard":
-        """The same guard with its networks and detector on a device; its decisions are the same."""
+        """The same guard with its networks and detector on `device`; its decisions are the same."""
         nets = tuple(copied(net).to(device) for net in self.nets)
         return replace(self, nets=nets, detector=self.detector.to(device))
 
     def save(self, path: str | Path, *, weights: bool = False) -> Path:
-        """Write one safetensors file with a manifest, as `Guard.save` does."""
+        """Write one safetensors file with a manifest, as `Guard.save` does.
+
+        path: the file.
+        weights: whether to write the weights of the networks, too.
+        """
         from nescio.guards.regression_file import save
 
         return save(self, Path(path), weights=weights)

@@ -79,19 +79,21 @@ def score(
 ) -> Summary:
     """Write the decisions of a guard about all inputs into a file, in their order.
 
+    Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
+    columns of `Decisions`. Numbers in text have nine significant digits.
+
+    guard: the guard that decides.
     source: an array (N, ...), a tuple or mapping of arrays, a path (see
       `nescio.data.readers.open_stream`), a stream, what a network elsewhere gave
       (`nescio.recorded`), or a DataLoader or other iterable of batches; the last cannot be
-      recognized, so a stopped run begins anew.
+      recognized, so a stopped run begins again.
     out: a .csv, .jsonl or .parquet file; a summary, `out` with .json added, is written beside.
     batch_bytes: of inputs, and of the decisions about them, that each thread (up to 8) holds at a
       time. Beside the network and what the detector keeps, memory does not grow with the number of
       inputs, nor with how many fit into a megabyte.
-    resume: go on where a run with the same guard and inputs was stopped, to the same bytes; a
-      finished one is only read. Where either has changed, the run is refused. False: begin anew.
-
-    Rows have the number of the sample, the file of an image, columns that the stream keeps, and the
-    columns of `Decisions`. Numbers in text have nine significant digits.
+    resume: continue a run with the same guard and inputs that was stopped, to the same bytes; a
+      finished one is only read. Where either has changed, the run is refused. False: begin again.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     columns = columns_of(guard.nets[0]) if guard.nets else None
     stream, out = _stream(source, columns), Path(out)

@@ -55,7 +55,10 @@ def split(
 
 
 def fewest_samples(false_alarm: float, *, fitting: bool) -> int:
-    """The fewest calibration samples that a guard takes; fitting: some of them fit its detector."""
+    """The fewest calibration samples that a guard takes for a rate of `false_alarm`.
+
+    fitting: whether some of them fit its detector.
+    """
     least = needed(false_alarm)
     count = math.ceil(least / (1 - FITTING * fitting)) - 1
     while count - round(FITTING * fitting * count) < least:

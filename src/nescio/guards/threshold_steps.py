@@ -26,29 +26,49 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdStep:
-    """What is answered below one threshold, with exact 95 % intervals of this step alone."""
+    """What is answered below one threshold, with exact 95 % intervals of this step alone.
 
-    threshold: float | None  # answer where the score is below it; None: everywhere, or nowhere
+    threshold: answer where the score is below it; None: everywhere, or nowhere.
+    answered: number of answered samples.
+    errors: number of errors among the answered samples.
+    coverage: share of all samples that are answered.
+    risk: share of the answers that are wrong; None: nothing is answered.
+    bound: the risk is at most this at all steps at once, with the confidence.
+    false_alarms: share of the samples with a correct label that are not answered; None: no label is
+      correct.
+    abstained: share of each OOD set that gets no answer.
+    """
+
+    threshold: float | None
     answered: int
-    errors: int  # of the answered ones
-    coverage: Interval  # share of all samples that are answered
-    risk: Interval | None  # share of the answers that are wrong; None: nothing is answered
-    bound: float  # the risk is at most this at all steps at once, with the confidence
-    false_alarms: Interval | None  # share of right labels that are withheld; None: none is right
-    abstained: Mapping[str, float]  # share of each OOD set that gets no answer
+    errors: int
+    coverage: Interval
+    risk: Interval | None
+    bound: float
+    false_alarms: Interval | None
+    abstained: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Steps from answering all that is not OOD to answering nothing."""
+    """Steps from answering all that is not OOD to answering nothing.
 
-    score: str  # which failure score
+    score: name of the failure score.
+    samples: number of samples.
+    called_ood: number of samples that are never answered, whatever the threshold.
+    confidence: the probability with which all bounds hold.
+    steps: the steps.
+    own: index of the guard's own step; None: unknown.
+    ood: number of inputs of each OOD set.
+    """
+
+    score: str
     samples: int
-    called_ood: int  # of the samples: never answered, whatever the threshold
-    confidence: float  # of the bounds
+    called_ood: int
+    confidence: float
     steps: tuple[ThresholdStep, ...]
-    own: int | None  # the step of the guard
-    ood: Mapping[str, int]  # inputs of each OOD set
+    own: int | None
+    ood: Mapping[str, int]
 
 
 def threshold_steps(
@@ -64,17 +84,21 @@ def threshold_steps(
 ) -> Thresholds:
     """Coverage, risk, false alarms and abstentions on OOD data at 41 thresholds of a score.
 
-    score, wrong: `(N,)` of samples that fitted nothing; larger = less confident; whether the label
-      is wrong. A score that is NaN is never answered.
-    called_ood: `(N,)` whether a sample is called OOD, and so never answered.
-    ood: by name, the failure scores of OOD inputs, and whether they are called OOD.
-    own: the threshold of the guard, up to which it answers; it becomes a step.
-    first: the share that is withheld at the first step, known beforehand, such as the rate of
-      false alarms: steps begin there.
-
     >>> found = threshold_steps([0.1, 0.2, 0.3, 0.4], [0, 0, 0, 1])
     >>> [(step.answered, step.errors) for step in found.steps[::10]]
     [(4, 1), (3, 0), (3, 0), (2, 0), (0, 0)]
+
+    score: failure scores `(N,)` of samples that fitted nothing; larger = less confident. A score
+      that is NaN is never answered.
+    wrong: whether each label is wrong, `(N,)`.
+    called_ood: whether each sample is called OOD, and so never answered, `(N,)`; None: none is.
+    ood: by name, the failure scores of OOD inputs, and whether they are called OOD.
+    own: the threshold of the guard, up to which it answers; it becomes a step. None: there is no
+      guard.
+    name: name of the score.
+    first: the share that is not answered at the first step, known beforehand, such as the rate of
+      false alarms: steps begin there.
+    confidence: the probability with which all bounds hold.
     """
     check_shares(confidence=confidence)
     values, out = _scores("score", score, called_ood)

@@ -46,18 +46,30 @@ class Mixed:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftBudget:
-    """How far the inputs may change until a guaranteed risk is no longer shown."""
+    """How far the inputs may change until a guaranteed risk is no longer shown.
 
-    risk: float  # the guaranteed one
+    risk: the guaranteed risk.
+    confidence: the probability with which everything below is shown.
+    samples: number of samples.
+    answered: number of answered samples.
+    errors: number of errors among the answered samples.
+    least_coverage: the share of answered inputs is at least this.
+    largest_risk: the error rate among the answers is at most this.
+    distance: distance in total variation: the guarantee survives every change up to it.
+    at: what remains of the guarantee after larger changes.
+    ood: by OOD set, the share of the inputs that may come from it.
+    """
+
+    risk: float
     confidence: float
     samples: int
     answered: int
     errors: int
-    least_coverage: float  # the share of answered inputs is at least this
-    largest_risk: float  # the error rate among the answers is at most this
-    distance: float  # in total variation: the guarantee survives every change up to it
-    at: tuple[AtDistance, ...]  # what remains of it after larger changes
-    ood: Mapping[str, Mixed] = field(default_factory=dict)  # by OOD set
+    least_coverage: float
+    largest_risk: float
+    distance: float
+    at: tuple[AtDistance, ...]
+    ood: Mapping[str, Mixed] = field(default_factory=dict)
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -90,13 +102,15 @@ def shift_budget(
     distance of 0.01 means that any hundredth of the inputs may be replaced by anything. It is 0
     where the samples do not show the risk without any change.
 
-    answered, errors, samples: counts, of samples that neither network nor guard was fitted on.
-    risk, confidence: as guaranteed. false_alarm: the guaranteed rate.
-    ood: by name, how many of how many OOD inputs are answered; their bounds hold one by one.
-
     >>> found = shift_budget(900, 2, 1000, risk=0.02)
     >>> round(found.distance, 4), round(found.at[4].risk, 4)
     (0.0111, 0.0188)
+
+    answered, errors, samples: counts, of samples that neither network nor guard was fitted on.
+    risk: the guaranteed risk.
+    confidence: the probability with which everything is shown.
+    false_alarm: the guaranteed rate of false alarms; None: there is none.
+    ood: by name, how many of how many OOD inputs are answered; their bounds hold one by one.
     """
     check_shares(risk=risk, confidence=confidence)
     if not 0 <= errors <= answered <= samples or samples < 1:

@@ -23,12 +23,14 @@ class Checkup:
 
     calibration: inputs with labels, as for `nescio.guard`; read at the end alone. Training must not
       use them, not even to stop early or to choose weights: no guarantee would hold.
-    train, ood: as for `nescio.guard` and `nescio.audit`.
-    test: with them, the network is audited at the end of training.
-    folder: where the guard, with weights, and the audit are saved.
-    budget: of the audit.
+    train: training data, for the detector of the guard; None: there are none.
+    test: test inputs and labels; with them, the network is audited at the end of training.
+    ood: OOD inputs by name, for the audit.
+    folder: folder that the guard, with weights, and the audit are saved in; None: they are not
+      saved.
+    budget: budget of the audit.
     head, output: how the outputs of the network are read, as for `nescio.observe`.
-    options: of `nescio.guard`, for example `risk=0.05`.
+    options: options of `nescio.guard`, for example `risk=0.05`.
     """
 
     def __init__(
@@ -55,13 +57,19 @@ class Checkup:
         self._skips = False  # numbers during training
 
     def check(self, net: nn.Module) -> None:
-        """Whether the calibration data fit the network: an error before training, not after."""
+        """Whether the calibration data fit the network: an error before training, not after.
+
+        net: the network.
+        """
         observe(net, self.calibration, count=2, progress=False, **self.reading)
 
     def measure(self, net: nn.Module, data: Any) -> dict[str, float]:
         """Accuracy, NLL, Brier, ECE and confidence of a classifier on validation data.
 
         Data of another form are left out, with one warning: training goes on.
+
+        net: the network.
+        data: validation inputs and labels.
         """
         if self._skips or is_regression(net, self.calibration, self.reading["head"]):
             return {}
@@ -77,7 +85,10 @@ class Checkup:
             return {}
 
     def examine(self, net: nn.Module) -> dict[str, float]:
-        """Make the guard and, with test data, the audit; save both where there is a folder."""
+        """Make the guard and, with test data, the audit; save both where there is a folder.
+
+        net: the network.
+        """
         known = {"train": self.train, **self.reading}
         self.guard = guard(net, self.calibration, **known, **self.options)
         found = guard_numbers(self.guard)

@@ -32,11 +32,17 @@ class LightningCallback(Checkup, _callback()):  # type: ignore[misc]
     >>> Trainer(callbacks=[check]).fit(module, loader, validation)  # doctest: +SKIP
     >>> check.guard(x_new)  # doctest: +SKIP
 
-    The numbers are logged as `nescio/ece` and so on, so that `monitor="nescio/nll"` works.
+    The numbers are logged as `nescio/ece` and so on, so that `monitor="nescio/nll"` works. `guard`,
+    `audit` and `numbers` hold what was made and measured last; None and empty before.
 
-    network: from the module to the network that gives logits, for example
-      `lambda module: module.net`; None: the module itself.
-    The other options are those of `Checkup`.
+    calibration: inputs with labels, as for `nescio.guard`; read at the end alone. Training must not
+      use them, not even to stop early or to choose weights: no guarantee would hold.
+    network: from the module to the network that gives logits, for example `lambda module:
+      module.net`; None: the module itself.
+    options: `train` and `ood` as for `nescio.guard` and `nescio.audit`; `test` data, with which the
+      network is audited at the end, with a `budget` (`"quick"` by default); a `folder` to save the
+      guard and the audit in; `head` and `output` as for `nescio.observe`; options of
+      `nescio.guard`, for example `risk=0.05`.
     """
 
     def __init__(
@@ -50,12 +56,18 @@ class LightningCallback(Checkup, _callback()):  # type: ignore[misc]
         self.network = network
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """See whether the calibration data fit the network."""
+        """See whether the calibration data fit the network; Lightning calls it.
+
+        trainer, pl_module: trainer and module of Lightning.
+        """
         if trainer.is_global_zero:
             self.check(self._net(pl_module))
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log the quality."""
+        """Log the quality on the validation data; Lightning calls it.
+
+        trainer, pl_module: trainer and module of Lightning.
+        """
         if not trainer.sanity_checking and trainer.state.fn == "fit":
             loaders = trainer.val_dataloaders
             first = loaders[0] if isinstance(loaders, list) else loaders
@@ -63,7 +75,10 @@ class LightningCallback(Checkup, _callback()):  # type: ignore[misc]
             pl_module.log_dict(_named(numbers), rank_zero_only=True)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Make the guard and the audit, and log their numbers."""
+        """Make the guard and the audit, and log their numbers; Lightning calls it.
+
+        trainer, pl_module: trainer and module of Lightning.
+        """
         if trainer.is_global_zero:
             numbers = self.examine(self._net(pl_module))
             for logger in trainer.loggers:

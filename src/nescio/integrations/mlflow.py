@@ -29,17 +29,22 @@ OPTIONS = ("output", "ood", "features", "budget", "require", "skip", "seed", "cl
 class NescioEvaluator(ModelEvaluator):  # type: ignore[misc]
     """Audits a classifier by what it answers; metrics and the page go to the run.
 
-    evaluator_config: `output` is "logits" or "probabilities", what the model returns, one column
-    per class; without it this evaluator leaves the model to others. `ood`: inputs by name.
-    `features`: whether the columns are features for the detector of OOD inputs (default True, if
-    they are numbers). `budget`, `require`, `skip`, `seed`, `class_names`: as for `nescio.audit`.
+    The key `output` of `evaluator_config` says what the model returns, "logits" or "probabilities",
+    one column per class; without it this evaluator leaves the model to others. Other keys are
+    `ood`, inputs by name; `features`, whether the columns are features for the detector of OOD
+    inputs (default True, if they are numbers); and `budget`, `require`, `skip`, `seed` and
+    `class_names` as for `nescio.audit`.
     """
 
     @classmethod
     def can_evaluate(
         cls, *, model_type: str, evaluator_config: Mapping[str, Any], **_: Any
     ) -> bool:
-        """Classifiers, where the configuration says what they return."""
+        """Whether this evaluator takes the model: a classifier of which it knows what it returns.
+
+        model_type: kind of the model, as MLflow names it.
+        evaluator_config: the configuration.
+        """
         return model_type == "classifier" and "output" in evaluator_config
 
     def evaluate(
@@ -51,7 +56,13 @@ class NescioEvaluator(ModelEvaluator):  # type: ignore[misc]
         model: Any = None,
         **_: Any,
     ) -> EvaluationResult:
-        """Audit the answers; log the numbers and the files of the audit."""
+        """Audit the answers; log the numbers and the files of the audit.
+
+        dataset: data set of MLflow, with features and labels, and without a model with predictions.
+        run_id: run that numbers and files are logged to.
+        evaluator_config: the configuration.
+        model: model that predicts; None: the predictions of the data set are read.
+        """
         config = _checked(evaluator_config)
         features = config.pop("features", True)
         ood, output = config.pop("ood", {}), config.pop("output")

@@ -82,8 +82,12 @@ def nescio_audit(request: pytest.FixtureRequest) -> Auditing:
 def assert_limit(audit: Any, limit: str, *, at_worst: str = "pass") -> None:
     """Fail unless a number of an audit keeps a limit such as `ece<0.05`.
 
-    The whole interval must keep it. at_worst: "attention" is content where the interval holds the
-    limit, so that the data do not tell. A number that was not measured keeps no limit.
+    The whole interval must keep it. A number that was not measured keeps no limit.
+
+    audit: an audit; `nescio.load` reads one from its file.
+    limit: the limit, such as `"ece<0.05"` or `"abstained[letters]>0.9"`.
+    at_worst: `"attention"` also passes where the interval holds the limit, so that the data do not
+      tell.
     """
     for one in _findings(audit, limit):
         unclear = at_worst == "attention" and one.status == "attention" and one.value is not None
@@ -110,8 +114,10 @@ def _said(one: "Finding") -> str:
 def assert_guarded(guard: Any, data: Any) -> None:
     """Fail if labeled data break a guarantee of a guard more clearly than chance allows.
 
-    guard: a guard of classes or of numbers, or its file. data: inputs and labels `(x, y)` that the
-    guard was not calibrated on. It fails by chance in at most 1 of 1,000 runs for each guarantee.
+    It fails by chance in at most 1 of 1,000 runs for each guarantee.
+
+    guard: a guard of classes or of numbers, or its file.
+    data: inputs and labels `(x, y)` that the guard was not calibrated on.
     """
     from nescio.core import NescioError, load, quiet
     from nescio.data import door

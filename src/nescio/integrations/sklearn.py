@@ -35,11 +35,15 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     dense table of numbers, it reads the probabilities alone.
 
     estimator: a classifier with `predict_proba` or `decision_function`; None: logistic regression.
-    risk, confidence, false_alarm, sets: as for `nescio.guard`.
-    calibration_size: the share of the data that calibrates the guard.
-    prefit: the estimator is fitted, and `fit` gets calibration data that it never saw.
-    detector, failure: names, as for `nescio.guard`.
-    random_state: of the split into training and calibration data.
+    risk, confidence: largest share of answers that may be wrong, and the probability with which the
+      calibration data must show it.
+    false_alarm: largest share of inputs like the calibration data that may be called OOD.
+    sets: largest share of prediction sets that may miss the true class; None gives no sets.
+    calibration_size: share of the data that calibrates the guard.
+    prefit: whether the estimator is fitted already; `fit` then gets calibration data that it never
+      saw.
+    detector, failure: names of the detector and of the failure score, as for `nescio.guard`.
+    random_state: seed of the split into training and calibration data.
     """
 
     def __init__(
@@ -68,7 +72,11 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "GuardedClassifier":
-        """Fit the classifier on one part of the data, and the guard on the other."""
+        """Fit the classifier on one part of the data, and the guard on the other.
+
+        X: inputs, `(N, F)`, or what the estimator takes.
+        y: true classes, `(N,)`.
+        """
         shares = {"risk": self.risk, "confidence": self.confidence}
         check_shares(**shares, false_alarm=self.false_alarm, calibration_size=self.calibration_size)
         if y is None:
@@ -86,13 +94,13 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every input, whether the guard would answer or not."""
+        """The most probable class of every input of `X`, whether the guard would answer or not."""
         check_is_fitted(self)
         found: NDArray[Any] = self.classes_[self._logits(X).argmax(1)]
         return found
 
     def predict_proba(self, X: Any) -> Doubles:
-        """Probabilities `(N, C)`, calibrated by a temperature if there is a guard."""
+        """Probabilities `(N, C)` of the inputs `X`, calibrated by a temperature with a guard."""
         check_is_fitted(self)
         logits = torch.from_numpy(self._logits(X))
         if self.guard_ is None:
@@ -101,7 +109,10 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def decide(self, X: Any) -> Decisions:
-        """A decision for every input: answer, unsure or OOD; labels are indices of `classes_`."""
+        """A decision for every input of `X`: answer, unsure or OOD.
+
+        Labels are indices of `classes_`.
+        """
         check_is_fitted(self)
         if self.guard_ is not None:
             return self.guard_.decide(self._read(X))
@@ -109,7 +120,10 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return no_answers(probabilities, names=self._names, false_alarm=self.false_alarm)
 
     def predict_or_abstain(self, X: Any, abstain: Any = None) -> NDArray[Any]:
-        """The class where the guard answers, elsewhere `abstain`."""
+        """The class where the guard answers the inputs `X`, elsewhere `abstain`.
+
+        abstain: what to return where the guard abstains.
+        """
         found = self.decide(X)
         labels: NDArray[Any] = self.classes_[found.label.numpy()]
         return np.where(found.answered.numpy(), labels, abstain)

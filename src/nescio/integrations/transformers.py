@@ -24,13 +24,19 @@ class TransformersCallback(Checkup, TrainerCallback):  # type: ignore[misc]
     >>> check.guard(tokens)  # doctest: +SKIP
 
     The metrics are `eval_nescio_ece` and so on: `metric_for_best_model="eval_nescio_nll"` works.
-    They are in `state.log_history`, too.
+    They are in `state.log_history`, too. `guard`, `audit` and `numbers` hold what was made and
+    measured last; None and empty before.
 
-    calibration, train, test: what `nescio.guard` takes, or a data set of the Trainer, whose
-      samples are mappings with `labels`.
-    collate: what makes a batch of samples; none: that of Transformers, of equal lengths.
+    calibration: inputs with labels, as for `nescio.guard`, or a data set of the Trainer, whose
+      samples are mappings with `labels`; read at the end alone. Training must not use them, not
+      even to stop early or to choose weights: no guarantee would hold.
+    train: training data, for the detector of the guard; None: there are none.
+    test: test data; with them, the network is audited at the end of training.
+    collate: function that makes a batch of samples; None: that of Transformers, for equal lengths.
     log: called with the numbers, for example `lambda numbers: trainer.log(numbers)`.
-    The other options are those of `Checkup`.
+    options: `ood` inputs by name and a `budget` (`"quick"` by default) for the audit; a `folder` to
+      save the guard and the audit in; `head` and `output` as for `nescio.observe`; options of
+      `nescio.guard`, for example `risk=0.05`.
     """
 
     def __init__(
@@ -50,12 +56,18 @@ class TransformersCallback(Checkup, TrainerCallback):  # type: ignore[misc]
         self.log = log
 
     def on_train_begin(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """See whether the calibration data fit the network."""
+        """See whether the calibration data fit the network; the Trainer calls it.
+
+        state: state of the Trainer.
+        """
         if state.is_world_process_zero:
             self.check(given["model"])
 
     def on_evaluate(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """Add the quality on the evaluation data to the metrics."""
+        """Add the quality on the evaluation data to the metrics; the Trainer calls it.
+
+        state: state of the Trainer.
+        """
         loader = given.get("eval_dataloader")
         if loader is not None:
             numbers = self.measure(given["model"], loader)
@@ -64,7 +76,10 @@ class TransformersCallback(Checkup, TrainerCallback):  # type: ignore[misc]
             self._logged(found, state)
 
     def on_train_end(self, _args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """Make the guard and the audit, and log their numbers."""
+        """Make the guard and the audit, and log their numbers; the Trainer calls it.
+
+        state: state of the Trainer.
+        """
         if state.is_world_process_zero:
             numbers = self.examine(given["model"])
             self._logged({f"nescio_{name}": value for name, value in numbers.items()}, state)

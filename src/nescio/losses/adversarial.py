@@ -20,8 +20,10 @@ from nescio.nets.stack import Forward
 def adversarial(base: Loss, *, share: float = 0.01) -> Loss:
     """Average `base` on the batch and on x + radius * sign(gradient).
 
-    The radius of each feature is `share` of its range in the training data (1 % in the paper).
     The moved inputs are constants: the sign has no derivative, so nothing is lost by that.
+
+    base: the loss of both.
+    share: radius of each feature, as a share of its range in the training data (1 % in the paper).
     """
     if not share >= 0:
         raise NescioError(f"share must not be negative, got {share}")
@@ -39,9 +41,12 @@ def adversarial(base: Loss, *, share: float = 0.01) -> Loss:
 
 @losses.register
 def adversarial_training(base: Loss, *, attack: Ascent | None = None, clean: float = 0.0) -> Loss:
-    """The base loss on inputs that a label attack has moved; `clean` is the share of unmoved ones.
+    """The base loss on inputs that a label attack has moved.
 
-    attack: 10 steps of 0.075 in the linf ball of radius 0.3 by default, within [0, 1].
+    base: the loss of the moved inputs, of class logits.
+    attack: how inputs are moved; None: 10 steps of 0.075 in the linf ball of radius 0.3, within [0,
+      1].
+    clean: share of the inputs that are not moved.
     """
     check_logits_head(base)
     if not 0 <= clean <= 1:
@@ -81,12 +86,18 @@ def virtual_adversarial(
     probe: float = PROBE,
     entropy: float = 0.0,
 ) -> Loss:
-    """Add the divergence between the answers at x and at the worst point within `radius`.
+    """Add the divergence between the answers at x and at the worst input within `radius`.
 
     Distances are measured in units of each feature's training range. Labels are never read: where
-    a step has unlabeled inputs, all its inputs count alike. probe: the length of the trial step
-    whose gradient is the direction. entropy: the weight of the mean entropy of the answers at x,
-    for classes; it is 0 or 1 in the paper.
+    a step has unlabeled inputs, all its inputs count alike. The statistics of BatchNorm count every
+    pass, also those at moved inputs, where the published code counts the first alone.
+
+    base: the loss that the term is added to.
+    radius: how far the worst input may be.
+    weight: weight of the divergence.
+    iterations: number of trial steps that find the direction.
+    probe: length of the trial step whose gradient is the direction.
+    entropy: weight of the mean entropy of the answers at x, for classes; it is 0 or 1 in the paper.
     """
     if not (radius > 0 and weight >= 0 and iterations >= 1 and probe > 0 and entropy >= 0):
         raise NescioError(

@@ -14,31 +14,53 @@ Wanted = tuple[Tensor, Callable[[Tensor], None]]  # an input, and who takes its 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """One training batch of every member, and what losses ask about the training set."""
+    """One training batch of every member, and what losses ask about the training set.
 
-    x: Tensor  # (M, B, ...)
-    y: Tensor  # (M, B) labels, (M, B, H, W) label maps, or (M, B, D) targets
-    points: int | Tensor  # size of the training set; where members differ, of each (M,)
-    low: Tensor  # smallest and largest training value of each feature; with rows, (M, 1, ...)
+    x: inputs, `(M, B, ...)`.
+    y: labels `(M, B)`, label maps `(M, B, H, W)`, or targets `(M, B, D)`.
+    points: size of the training set; where members differ, of each, `(M,)`.
+    low, high: smallest and largest training value of each feature; with rows, `(M, 1, ...)`.
+    weight: weights of the samples, `(M, B)`, or one for each label; None: all count alike.
+    index: indices of the samples in the data, `(M, B)`; None: unknown.
+    data_points: size of the data that `index` counts, of all members.
+    unlabeled: inputs without labels, `(M, U, ...)`; None: there are none.
+    unlabeled_index: indices of these inputs among all of their kind, `(M, U)`.
+    unlabeled_points: number of all inputs without labels.
+    original: `x` before the augmentation, `(M, B, ...)`; None: there is none.
+    unlabeled_original: `unlabeled` before the augmentation, `(M, U, ...)`.
+    augment: the augmentation, a function of inputs and random numbers; None: there is none.
+    averaged: the moving average of the weights by name, each `(M, ...)`; None: there is none.
+    steps: number of batches per epoch.
+    step: number of the step in the whole run, from 0.
+    total: number of steps of the whole run.
+    memory: what the loss stores between steps by name, each `(M, ...)`.
+    wanted: tensors whose gradients are handed back after the step, each with the function that gets
+      them.
+    """
+
+    x: Tensor
+    y: Tensor
+    points: int | Tensor
+    low: Tensor
     high: Tensor
-    weight: Tensor | None = None  # (M, B), or one for each label; None: all count alike
-    index: Tensor | None = None  # (M, B) which samples of the training set they are
-    data_points: int = 0  # size of the data that `index` counts, of all members
-    unlabeled: Tensor | None = None  # (M, U, ...) inputs without labels
-    unlabeled_index: Tensor | None = None  # (M, U) which of these inputs they are
-    unlabeled_points: int = 0  # how many there are in all
-    original: Tensor | None = None  # (M, B, ...) x before the augmentation
+    weight: Tensor | None = None
+    index: Tensor | None = None
+    data_points: int = 0
+    unlabeled: Tensor | None = None
+    unlabeled_index: Tensor | None = None
+    unlabeled_points: int = 0
+    original: Tensor | None = None
     unlabeled_original: Tensor | None = None
-    augment: Callable[[Tensor, Rng], Tensor] | None = None  # None: there is none
-    averaged: Tensors | None = None  # (M, ...) each, the moving average of the weights
-    steps: int = 1  # batches per epoch
-    step: int = 0  # of the whole run, counted from 0
-    total: int = 1  # steps of the whole run
-    memory: dict[str, Tensor] = field(default_factory=dict)  # stored between steps, (M, ...) each
-    wanted: list[Wanted] = field(default_factory=list)  # gradients to hand back after the step
+    augment: Callable[[Tensor, Rng], Tensor] | None = None
+    averaged: Tensors | None = None
+    steps: int = 1
+    step: int = 0
+    total: int = 1
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    wanted: list[Wanted] = field(default_factory=list)
 
     def members(self, part: slice) -> "Batch":
-        """The batch of some members."""
+        """The batch of some members, the slice `part`."""
         memory = {name: tensor[part] for name, tensor in self.memory.items()}
         own = {"x": self.x[part], "y": self.y[part], "memory": memory, "wanted": []}
         own |= {name: getattr(self, name)[part] for name in self._by_member()}
@@ -93,7 +115,7 @@ class Batch:
         return replace(self, x=self.augment(self.original, draws), unlabeled=without)
 
     def counting(self, ignore_index: int | None) -> "Batch":
-        """The same with ignored labels as class 0 of weight 0."""
+        """The same with labels that equal `ignore_index` as class 0 of weight 0."""
         y, counts = without_ignored(self.y, ignore_index)
         if counts is None:
             return self
@@ -101,7 +123,7 @@ class Batch:
         return replace(self, y=y, weight=weight if self.weight is None else self.weighing(weight))
 
     def weighing(self, values: Tensor) -> Tensor:
-        """Values `(M, B, ...)` times the weights, of samples or of labels."""
+        """The `values` `(M, B, ...)` times the weights, of samples or of labels."""
         if self.weight is None:
             return values
         return values * self.weight.reshape(
@@ -109,7 +131,7 @@ class Batch:
         )
 
     def mean(self, scores: Tensor) -> Tensor:
-        """The weighted mean `(M,)` of scores `(M, B, ...)`, of a member without weights 0.
+        """The weighted mean `(M,)` of `scores` `(M, B, ...)`, of a member without weights 0.
 
         All losses average by it, so that samples and labels without weight count in none. Scores
         of unlabeled inputs may follow, `(M, B + U, ...)`; each counts 1.

@@ -49,12 +49,14 @@ def ceda(
 ) -> Loss:
     """Add `weight` times the mean confidence term on OOD inputs, in one batch with the others.
 
-    ood: in the units of the training inputs; a network that reads pixels of 0 to 255 learns
-    nothing from noise in [0, 1].
+    base: the loss that the term is added to.
+    ood: source of the OOD inputs, in the units of the training inputs; a network that reads pixels
+      of 0 to 255 learns nothing from noise in [0, 1].
+    weight: factor on the term.
     form: "max", the largest log-probability (equation 3), "uniform", the cross-entropy to the
-    uniform distribution, or, for concentrations, "flat", the divergence from the flat Dirichlet.
-    share: OOD inputs per training sample.
-    pool: the number of OOD inputs that take turns; None: new ones in every step.
+      uniform distribution, or, for concentrations, "flat", the divergence from the flat Dirichlet.
+    share: number of OOD inputs per training sample.
+    pool: number of OOD inputs that take turns; None: new ones in every step.
     """
     check(base, ood, weight, form, share, pool)
 
@@ -74,6 +76,11 @@ def outlier_exposure(
     """Add `weight` times the cross-entropy to the uniform distribution on outliers.
 
     Test on other OOD sets than `ood`: a network knows what it was shown.
+
+    base: the loss that the term is added to.
+    ood: source of the outliers, in the units of the training inputs.
+    weight: factor on the cross-entropy.
+    share: number of outliers per training sample.
     """
     loss = ceda(base, ood, weight=weight, form="uniform", share=share)
     text = f"outlier_exposure({base.description}, {ood.description}, {weight=}, {share=})"
@@ -97,18 +104,23 @@ def acet(
     share: float = 1.0,
     pool: int | None = None,
 ) -> Loss:
-    """Add `weight` times the confidence term on the surest inputs near OOD inputs.
+    """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
-    keep: go on from where the last visit of an input ended; linf only. pool: how many inputs take
-    turns; by default a tenth of the training samples, 3000 at most: an input that hardly ever comes
-    back is hardly attacked.
+    base: the loss that the term is added to.
+    ood: source of the OOD inputs, in the units of the training inputs.
+    weight: factor on the term.
+    attack: how inputs are searched in each step. None: `Ascent(radius=0.3, steps=0)`, a radius and
+      no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
+      `Ascent(radius=0.3, steps=40, step=0.0075)`, with keep=False. Training and OOD inputs must be
+      in its box, [0, 1] by default; others need `Ascent(..., low=-1.0, high=1.0)`.
+    keep: go on from where the last visit of an input ended; linf only.
     free: after the step, move stored inputs by this share of the radius along the gradient that the
-    training pass gives. ramp: share of the training during which the radius grows from 0.
-    attack: how inputs are searched in each step. By default `Ascent(radius=0.3, steps=0)`, a
-    radius and no step: then free is 0.5 and ramp 0.3, else both are 0 unless given. The paper's is
-    `Ascent(radius=0.3, steps=40, step=0.0075)`, with keep=False. Training and OOD inputs must
-    be in its box, [0, 1] by default; others need `Ascent(..., low=-1.0, high=1.0)`.
-    form, share: as in `ceda`.
+      training pass gives.
+    ramp: share of the training during which the radius grows from 0.
+    form: the confidence term, as in `ceda`.
+    share: number of OOD inputs per training sample.
+    pool: number of OOD inputs that take turns; None: a tenth of the training samples, 3000 at most:
+      an input that hardly ever comes back is hardly attacked.
     """
     check(base, ood, weight, form, share, pool)
     ascent = attack or Ascent(radius=0.3, steps=0, best=False)

@@ -18,9 +18,11 @@ def class_weighted(base: Loss, weights: Sequence[float]) -> Loss:
     It is what torch's cross_entropy does with `weight`. Validation and history of validation weigh
     all labels alike. Probabilities are then those of data with the classes in other shares: larger
     for classes of large weight.
-    weights: a positive number for each class. `balanced_weights(labels, classes)` gives some.
 
         class_weighted(nll(), [0.5, 1.0, 4.0])
+
+    base: the loss that is changed.
+    weights: a positive number for each class. `balanced_weights(labels, classes)` gives some.
     """
     table = torch.as_tensor(weights, dtype=torch.float64)
     if table.ndim != 1 or not len(table) or not (table.isfinite() & (table > 0)).all():
@@ -45,10 +47,15 @@ def balanced_weights(
 ) -> list[float]:
     """(median share / share of the class) ** power, from all labels that count.
 
-    power: 1 for median frequency balancing, 0 for equal weights. A class that is absent weighs 1.
+    A class that is absent weighs 1.
 
     >>> balanced_weights(torch.tensor([0, 0, 0, 0, 1, 1, 2]), 3, power=1.0)
     [0.5, 1.0, 2.0]
+
+    labels: labels of any shape.
+    classes: number of classes.
+    power: 1 for median frequency balancing, 0 for equal weights.
+    ignore_index: a label that does not count; None: all count.
     """
     counted = as_tensor(labels, "labels").flatten().long()
     counted = counted if ignore_index is None else counted[counted != ignore_index]

@@ -4,7 +4,10 @@ The Pi-model (Laine and Aila, 2017), the mean teacher (Tarvainen and Valpola, 20
 consistency under transformations of Sajjadi et al. (2016). All compare class probabilities of the
 labeled and the unlabeled inputs of a step. The base loss is the mean over the labels. The papers
 divide it by all inputs of the batch, and multiply the largest weight by labels / inputs: the same
-objective times labels / inputs.
+objective times labels / inputs, a factor that Adam does not see.
+
+Labeled and unlabeled inputs run in one batch, so that the statistics of BatchNorm are those of
+both. The second pass of `pi_model` counts in them, the teacher's does not.
 """
 
 import math
@@ -27,8 +30,11 @@ Gap = Callable[[Tensor, Forward, Batch, Rng], Tensor]  # probabilities -> scores
 def pi_model(base: Loss, *, weight: float = 100.0, ramp: float = RAMP) -> Loss:
     """Add the squared distance between two passes over all inputs, labeled and unlabeled.
 
-    The passes differ by dropout and augmentations. weight: of the distance, the mean over inputs
-    and classes; it grows over the first share `ramp` of the training, from 0 in the first epoch.
+    The passes differ by dropout and augmentations.
+
+    base: the loss that the term is added to.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
     """
 
     def gap(probs: Tensor, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
@@ -52,8 +58,15 @@ def mean_teacher(
 ) -> Loss:
     """Add the squared distance from the answers of the averaged network, which is the result.
 
-    weight, ramp: as in `pi_model`. decay: of the moving average of the weights, which is validated
-    and returned; early_decay: during the ramp. An `average` of the training replaces both.
+    The averaged network is validated, kept by `patience`, returned and saved. As published, the
+    teacher runs in training mode; unlike there, the statistics of BatchNorm are averaged too. An
+    `average` of the training replaces both decays.
+
+    base: the loss that the term is added to.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
+    decay: decay of the moving average of the weights, which is validated and returned.
+    early_decay: decay during the ramp.
     """
     if not (0 < decay < 1 and 0 < early_decay < 1):
         raise NescioError(f"decays are between 0 and 1, got {decay} and {early_decay}")
@@ -83,8 +96,15 @@ def transformation_consistency(
     """Add the squared distances of all pairs of `passes` over labeled and unlabeled inputs.
 
     The passes differ by dropout and augmentations; distances are summed over pairs and classes, and
-    averaged over inputs. exclusivity: weight of the mutual exclusivity of the first pass, - sum_k
-    p_k prod_{l != k} (1 - p_l), which favors one class. ramp: as in `pi_model`; 0: none.
+    averaged over inputs.
+
+    base: the loss that the term is added to.
+    weight: weight of the distances.
+    passes: number of passes, 2 or more.
+    exclusivity: weight of the mutual exclusivity of the first pass, - sum_k p_k prod_{l != k} (1 -
+      p_l), which favors one class.
+    ramp: share of the training in which both weights grow, from 0 in the first epoch; 0: they are
+      constant.
     """
     if passes < 2 or not 0 <= exclusivity < math.inf:
         raise NescioError(

@@ -9,7 +9,7 @@ from nescio.losses.loss import Loss
 
 
 def from_description(text: str) -> Loss | None:
-    """The loss that a description names; None: it has parts that only Python can give.
+    """The loss that the description `text` names; None: it has parts that only Python can give.
 
     >>> from_description("weight_decay(nll(categorical()), strength=0.001)").decay
     0.001

@@ -29,11 +29,13 @@ def evidential(
 ) -> Loss:
     """Mean squared error, or cross-entropy, over draws, and a penalty of evidence that misleads.
 
-    head: exp of the outputs + 1 by default; with softplus, evidence grows too slowly to learn well.
+    head: how outputs become concentrations; None: exp of the outputs + 1; with softplus, evidence
+      grows too slowly to learn well.
     form: "squared_error" (equation 5), or "cross_entropy" (equation 4).
-    weight: of the penalty at last; annealing: the epochs in which it grows to that, from 0. A
-    single step of a stepper counts as an epoch.
-    ignore_index: the label of what is left out, one that is not a class.
+    weight: final weight of the penalty.
+    annealing: number of epochs in which the weight grows from 0. A single step of a stepper counts
+      as an epoch.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     head = head or heads.dirichlet(activation="exp", floor=1.0)
     if head.log_concentrations is None:

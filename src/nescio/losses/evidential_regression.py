@@ -21,7 +21,10 @@ from nescio.losses.loss import Loss, pointwise
 def evidential_regression(head: Head | None = None, *, weight: float = 0.01) -> Loss:
     """NLL of a Student t, plus `weight` times |y - mean| (2 nu + alpha): errors cost evidence.
 
-    Targets must be standardized: the weight has their unit. The head is `normal_inverse_gamma`.
+    Targets must be standardized: the weight has their unit.
+
+    head: how outputs are read; None: `nescio.heads.normal_inverse_gamma()`, and no other.
+    weight: weight of the errors times the evidence.
     """
     head = head or normal_inverse_gamma()
     if head.name != "normal_inverse_gamma":

@@ -73,9 +73,9 @@ def reject_class(
     `nescio.detectors.failure.extra_score("reject_class")` reads the rest.
 
     payoff: from 1 (rejecting is free) to C (betting at chance is fair); smaller rejects more.
-    free: share of the run, at its start, in which the payoff is at least C, so that rejecting
-    gains nothing; without it the network may learn to reject all.
-    ignore_index: the label of what is left out, one that is not a class.
+    free: share of the run, at its start, in which the payoff is at least C, so that rejecting gains
+      nothing; without it the network may learn to reject all.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     if not (math.isfinite(payoff) and payoff > 1):
         raise NescioError(f"payoff must be a number above 1, got {payoff}")

@@ -39,19 +39,35 @@ class Loss:
     """A training objective; `score` is its data term for each label, also used for validation.
 
     Labels that equal `ignore_index` are left out, before they come to `step` or `score`.
+
+    description: the loss and its options as text, which is stored with models.
+    head: how outputs are read.
+    score: a function of outputs and targets to one number per label.
+    step: a function `(forward, batch, rng)` to one number per member, `(M,)`, which is minimized.
+    slope: scores and derivatives in closed form, of a plain mean of scores; None: by autograd.
+    weighted: whether a sample of weight 0 changes nothing: no loss, no statistic, no draw.
+    ignore_index: a label that is not a class; None: all labels count.
+    average: decay of the moving average of the weights that it reads, by step; None: it reads none.
+    decay: factor of the sum of squares of the weights; None: there are other terms, too.
     """
 
     description: str
     head: Head
     score: Score
     step: Step
-    slope: Slope | None = None  # of a plain mean of scores: scores and derivatives in closed form
-    weighted: bool = False  # a sample of weight 0 changes nothing: no loss, no statistic, no draw
-    ignore_index: int | None = None  # a label that is not a class; None: all labels count
-    average: Schedule | None = None  # the decay of the moving average of weights that it reads
-    decay: float | None = None  # times the sum of squares of the weights; None: other terms too
+    slope: Slope | None = None
+    weighted: bool = False
+    ignore_index: int | None = None
+    average: Schedule | None = None
+    decay: float | None = None
 
     def __call__(self, forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        """The loss of each member, `(M,)`.
+
+        forward: the networks, a function of inputs `(M, B, ...)`.
+        batch: the training batch.
+        rng: the random numbers of the step.
+        """
         return self.step(forward, batch.counting(self.ignore_index), rng)
 
     def totals(
@@ -59,7 +75,9 @@ class Loss:
     ) -> tuple[Tensor, Tensor]:
         """The sum of the scores of the labels that count, and their number, `(M,)` each.
 
-        real: `(M, B)`, which samples there are; None: all of them.
+        outputs: outputs of the networks, `(M, B, ...)`.
+        y: labels or targets, `(M, B, ...)`.
+        real: which samples there are, `(M, B)`; None: all of them.
         """
         y, counts = without_ignored(y, self.ignore_index)
         scores = self.score(outputs, y)
@@ -87,7 +105,12 @@ class Loss:
         return replace(self, description=text, slope=None, ignore_index=index)
 
     def with_step(self, description: str, step: Step, *, weighted: bool = False) -> "Loss":
-        """Another objective with this data term."""
+        """Another objective with this data term.
+
+        description: the loss and its options as text.
+        step: a function `(forward, batch, rng)` to one number per member, `(M,)`.
+        weighted: whether a sample of weight 0 changes nothing.
+        """
         changed: dict[str, Any] = {"slope": None, "weighted": weighted, "decay": None}
         return replace(self, description=description, step=step, **changed)
 
@@ -95,7 +118,9 @@ class Loss:
 def as_loss(loss: object, head: Head | None = None) -> Loss:
     """A loss, or a plain function `(forward, batch, rng) -> (M,)` as one, of classes by default.
 
-    head: of a function; a loss has its own, which must then be this one.
+    loss: the loss, or the function.
+    head: how outputs are read for a function, None: class logits; a loss has its own, which must
+      then be this one.
     """
     if isinstance(loss, Loss):
         own = loss.head
@@ -151,7 +176,11 @@ def pointwise(
 ) -> Loss:
     """A loss that is the mean of a score over the samples, or labels, of the batch.
 
-    noisy: the score in training, where it draws random numbers.
+    name: name of the loss.
+    head: how outputs are read.
+    score: a function of outputs and targets to one number per label.
+    slope: scores and derivatives in closed form; None: by autograd.
+    noisy: the score in training, where it draws random numbers; None: it is the same.
     """
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
@@ -184,6 +213,9 @@ def named_head(head: Head) -> str:
 def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) -> Loss:
     """`base` with another term added to it.
 
+    base: the loss that the term is added to.
+    description: the new loss and its options as text.
+    term: a function `(forward, batch, rng)` to one number per member, `(M,)`.
     of_weights: whether the term depends on the weights of the network alone, not on samples.
     """
 
@@ -195,7 +227,10 @@ def plus(base: Loss, description: str, term: Step, *, of_weights: bool = False) 
 
 @losses.register
 def squared_error(head: Head | None = None) -> Loss:
-    """(y - mean)^2, summed over targets and averaged over samples; the spread is not trained."""
+    """(y - mean)^2, summed over targets and averaged over samples; the spread is not trained.
+
+    head: how outputs are read, a regression; None: means, with a fixed variance.
+    """
     head = regression(head)
     return pointwise(
         "squared_error", head, lambda outputs, y: (y - head.center(outputs)).square().sum(-1)
@@ -214,7 +249,10 @@ def regression(head: Head | None) -> Head:
 
 @losses.register
 def absolute_error(head: Head | None = None) -> Loss:
-    """|y - mean|, summed over targets and averaged over samples; the spread is not trained."""
+    """|y - mean|, summed over targets and averaged over samples; the spread is not trained.
+
+    head: how outputs are read, a regression; None: means, with a fixed variance.
+    """
     head = regression(head)
     return pointwise(
         "absolute_error", head, lambda outputs, y: (y - head.center(outputs)).abs().sum(-1)
@@ -225,7 +263,8 @@ def absolute_error(head: Head | None = None) -> Loss:
 def brier(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
     """Sum over classes of (p - onehot)^2, averaged over samples; not divided by the classes.
 
-    ignore_index: the label of what is left out, one that is not a class.
+    head: how outputs are read; None: class logits.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     head = head or categorical()
     if head.task != "classification":
@@ -242,7 +281,8 @@ def brier(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
 def nll(head: Head | None = None, *, ignore_index: int | None = None) -> Loss:
     """Negative log-likelihood in nats, summed over targets and averaged over samples.
 
-    ignore_index: the label of what is left out, one that is not a class.
+    head: how outputs are read; None: class logits.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     head = head or categorical()
     noisy = None if head.noisy_nll is None else partial(_noisy, head.noisy_nll)

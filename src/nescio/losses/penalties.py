@@ -29,7 +29,11 @@ Prior = float | Mapping[str, float] | None
 
 @losses.register
 def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
-    """Add `strength` times the sum of squares of all trained weights."""
+    """Add `strength` times the sum of squares of all trained weights.
+
+    base: the loss that the term is added to.
+    strength: factor on the sum of squares.
+    """
     if not strength >= 0:
         raise NescioError(f"strength must not be negative, got {strength}")
 
@@ -45,9 +49,11 @@ def weight_decay(base: Loss, *, strength: float = 1e-4) -> Loss:
 def anchored(base: Loss, *, prior_variance: Prior = None, noise: float | None = None) -> Loss:
     """Add the squared distance of the weights from a prior draw, over prior variances and points.
 
-    `prior_variance` is one number, or numbers by parameter name (`{"0.*": 7.5, "*": 1.0}`, the
-    first match counts), or None: 1 / fan-in for weights and 1 for biases. `noise` is the variance
-    of the targets where the base is a squared error; a likelihood needs none.
+    base: the loss that the term is added to.
+    prior_variance: one number, or numbers by parameter name (`{"0.*": 7.5, "*": 1.0}`, the first
+      match counts). None: 1 / fan-in for weights and 1 for biases.
+    noise: variance of the targets where the base is a squared error; None: the base is a
+      likelihood.
     """
     if noise is not None and not noise > 0:
         raise NescioError(f"noise must be a positive variance, got {noise}")
@@ -122,9 +128,13 @@ def elbo(
 ) -> Loss:
     """Add the divergence of variational weights from the prior; for networks like `bayesian_mlp`.
 
-    The prior is normal with standard deviation `prior_spread`; with `narrow`, a mixture: `share` of
-    it has `prior_spread`, the rest has `narrow`. `weight` scales the divergence (1 is the bound).
-    `weighting`: "uniform", or "decaying" (first batches of an epoch count more, eq. 9).
+    base: the loss that the term is added to.
+    prior_spread: standard deviation of the normal prior.
+    narrow: standard deviation of the narrow part of a mixture; None: the prior is one normal
+      distribution.
+    share: share of the mixture that has `prior_spread`, the rest has `narrow`.
+    weight: factor on the divergence; 1 is the bound.
+    weighting: "uniform", or "decaying" (first batches of an epoch count more, eq. 9).
     """
     if weighting not in ("uniform", "decaying"):
         raise NescioError(f"weighting is 'uniform' or 'decaying', got {weighting!r}")

@@ -34,9 +34,10 @@ def reverse_kl(
 ) -> Loss:
     """KL(q || target) of a prior network, times `prior_weight`; the target is Dir(1 + y / weight).
 
+    head: how outputs become concentrations; None: `nescio.heads.dirichlet()`.
     prior_weight: lambda; 0.01 gives a target concentration of 101 at the label and 1 elsewhere.
     smoothing: the share of the counts that all classes get evenly, from 0 to below 1.
-    ignore_index: the label of what is left out, one that is not a class.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     loss = _to_target("reverse_kl", reverse, head, prior_weight, smoothing)
     return loss.ignoring(ignore_index)
@@ -55,7 +56,10 @@ def forward_kl(
     Where labels differ for one input it averages their targets, and concentrations fall below 1;
     `reverse_kl` trains better.
 
-    prior_weight, smoothing, ignore_index: as in `reverse_kl`.
+    head: how outputs become concentrations; None: `nescio.heads.dirichlet()`.
+    prior_weight: as in `reverse_kl`.
+    smoothing: the share of the counts that all classes get evenly, from 0 to below 1.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     loss = _to_target("forward_kl", forward, head, prior_weight, smoothing)
     return loss.ignoring(ignore_index)
@@ -70,7 +74,9 @@ def dirichlet_elbo(
     The constant, times prior_weight, is
     lgamma(C) + lgamma(1 + 1 / prior_weight) - lgamma(C + 1 / prior_weight).
 
-    ignore_index: the label of what is left out, one that is not a class.
+    head: how outputs become concentrations; None: `nescio.heads.dirichlet()`.
+    prior_weight: weight of the divergence from the flat Dirichlet.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return _elbo("dirichlet_elbo", head, prior_weight=prior_weight).ignoring(ignore_index)
 
@@ -83,7 +89,9 @@ def belief_matching(
 
     It is `dirichlet_elbo` with another weight; with 1 it bounds the likelihood of the labels.
 
-    ignore_index: the label of what is left out, one that is not a class.
+    head: how outputs become concentrations; None: `nescio.heads.dirichlet()`.
+    weight: weight of the divergence from the flat Dirichlet.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return _elbo("belief_matching", head, weight=weight).ignoring(ignore_index)
 

@@ -21,6 +21,7 @@ def smooth_hinge(head: Head | None = None, *, temperature: float = 0.1) -> Loss:
     The margin is the logit of the label less that of the other class; of two classes the sum has
     one term, the published loss. It goes to the hinge max(0, 1 - margin) as t goes to 0.
 
+    head: how outputs are read; None: class logits.
     temperature: t, above 0; published are 0.001 and 0.1.
     """
     if not (math.isfinite(temperature) and temperature > 0):

@@ -23,7 +23,13 @@ def temporal_ensembling(
 
     Each time an input comes, labeled or unlabeled, its average becomes Z = momentum * Z + (1 -
     momentum) * p. The target is Z / (1 - momentum^t) after t times; before the first time there is
-    none. weight, ramp: as in `pi_model`. It stores a number per member, input and class.
+    none. It stores a number per member, input and class, also in checkpoints; more than 4 GB are
+    refused.
+
+    base: the loss that the term is added to.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
+    momentum: weight of the earlier answers in the average, in [0, 1).
     """
     if not 0 <= momentum < 1:
         raise NescioError(f"momentum must be in [0, 1), got {momentum}")

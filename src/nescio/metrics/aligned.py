@@ -18,6 +18,10 @@ def mark_ignored(flags: Numbers, labels: Numbers, *, ignore_index: int) -> NDArr
 
     >>> mark_ignored([True, False, False], [3, 1, 255], ignore_index=255).tolist()
     [1, 0, 255]
+
+    flags: whether each answer is correct, or whether it is wrong, of any shape.
+    labels: true classes, of the same shape.
+    ignore_index: label of the samples to leave out.
     """
     index = check_ignore_index(ignore_index, 2)
     assert index is not None  # it was given

@@ -31,8 +31,13 @@ def ece(
 ) -> float:
     """Expected calibration error: mean gap of confidence and accuracy over bins.
 
-    equal: bins of equal width, or of equal `mass`: as many samples in each, ties stay together.
-    ignore_index: what `correct` holds where a label is ignored; see `mark_ignored`.
+    confidence: confidence of each sample, from 0 to 1, `(N,)`, or `(N, H, W)` of maps.
+    correct: whether each answer is correct, of the same shape.
+    bins: number of bins.
+    equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
+      where equal confidences share a bin.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     sure, right = _samples(confidence, correct, ignore_index)
     gaps = _summed(sure, right, _edges(sure, bins, equal), equal, _gaps)
@@ -41,12 +46,18 @@ def ece(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Reliability:
-    """The bins of a reliability diagram; an empty bin is NaN, but for its edges and count."""
+    """The bins of a reliability diagram; an empty bin is NaN, but for its edges and count.
 
-    edges: NDArray[np.float64]  # (bins + 1,)
-    count: NDArray[np.int64]  # (bins,)
-    confidence: NDArray[np.float64]  # (bins,) mean of the bin
-    accuracy: NDArray[np.float64]  # (bins,) share correct in the bin
+    edges: edges of the bins, `(bins + 1,)`.
+    count: number of samples in each bin, `(bins,)`.
+    confidence: mean confidence in each bin, `(bins,)`.
+    accuracy: share of correct answers in each bin, `(bins,)`.
+    """
+
+    edges: NDArray[np.float64]
+    count: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
 
     @property
     def ece(self) -> float:
@@ -56,16 +67,21 @@ class Reliability:
         return float(self.count[full] @ gap) / int(self.count.sum())
 
     def bounds(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Exact bounds (Clopper and Pearson, 1934) on the accuracy in each bin."""
+        """Exact bounds (Clopper and Pearson, 1934) on the accuracy in each bin.
+
+        level: confidence level of the bounds of each bin.
+        """
         check_level(level)
         full, sure = self.count > 0, (1 + level) / 2
         low, high = (b(self._hits, self.count, sure) for b in (lower_bound, upper_bound))
         return np.where(full, low, np.nan), np.where(full, high, np.nan)
 
     def expected(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Where the accuracy of each bin would lie if its samples were as right as they are sure.
+        """Where the accuracy of each bin would lie if its samples were calibrated.
 
         Consistency bars (Bröcker and Smith, 2007): binomial, at the mean confidence of the bin.
+
+        level: probability that the accuracy of a calibrated bin lies between the two bounds.
         """
         from scipy.stats import binom
 
@@ -91,9 +107,16 @@ def reliability(
 ) -> Reliability:
     """Count, mean confidence and accuracy in the bins ((m-1)/M, m/M], or in bins of equal mass.
 
-    The first bin holds confidence 0 as well. A confidence on an edge, in its own precision,
-    belongs to the bin below it. There are fewer bins of equal mass where confidences are equal.
-    ignore_index: as for `ece`.
+    The first bin holds confidence 0 as well. A confidence on an edge, in its own precision, belongs
+    to the bin below it. There are fewer bins of equal mass where confidences are equal.
+
+    confidence: confidence of each sample, from 0 to 1, `(N,)`, or `(N, H, W)` of maps.
+    correct: whether each answer is correct, of the same shape.
+    bins: number of bins.
+    equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
+      where equal confidences share a bin.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     sure, right = _samples(confidence, correct, ignore_index)
     edges = _edges(sure, bins, equal)

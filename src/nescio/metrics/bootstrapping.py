@@ -50,12 +50,6 @@ def bootstrap_metric(
 ) -> Interval:
     """A metric of the samples with its interval, the samples drawn again with replacement.
 
-    samples: arrays with one row per sample, as `metric` takes them. Of maps `(N, H, W)` whole
-        images are drawn, of those with a label: the pixels of one depend on each other.
-    part: of what the metric returns, such as `reliability` of a decomposition.
-    unbiased: for a metric whose mean over samples is the truth.
-    options: of the metric, such as `bins`.
-
     The basic interval: a calibration error of few samples is too large by chance, one of a resample
     by that once more, and the interval takes this off. An unbiased metric keeps its value: its
     resamples are moved so that their mean is its value.
@@ -65,6 +59,17 @@ def bootstrap_metric(
     more than (1 - level) / 2 of draws of the truth from the probabilities (Bröcker and Smith,
     2007). `debiased_ece` with `norm=1` is refused: what chance adds to a resample is not what it
     added to the samples, and intervals at 95 % held the truth in 71 to 84 % of simulations.
+
+    metric: a function of the arrays that returns a number, such as `nescio.metrics.ece`.
+    samples: arrays with one row per sample, as `metric` takes them. Of maps `(N, H, W)` whole
+      images are drawn, of those with a label: the pixels of one depend on each other.
+    part: attribute to take of what the metric returns, such as `"reliability"` of a decomposition;
+      None: the metric returns the number itself.
+    unbiased: whether the mean of the metric over samples is the truth.
+    level: confidence level of the interval.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
+    options: options of the metric, such as `bins`.
     """
     check(level, resamples, seed)
     if metric is debiased_ece and options.get("norm", 1) == 1:
@@ -114,10 +119,6 @@ def metric_test(
 ) -> Difference:
     """Does a metric differ between two networks on the same samples? These are drawn for both.
 
-    first, second: what `metric` takes of each, such as `(probs, labels)`, one row per sample. Of
-        maps `(N, H, W)` whole images are drawn, of those with a label in both.
-    part: of what the metric returns. options: of the metric, such as `ignore_index`.
-
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the data
     as one more resample.
 
@@ -125,6 +126,15 @@ def metric_test(
     >>> agrees = lambda labels, truth: float((labels == truth).mean())
     >>> metric_test(agrees, (right, right), (wrong, right)).value
     1.0
+
+    metric: a function of the arrays that returns a number, such as `nescio.metrics.accuracy`.
+    first, second: what `metric` takes of each, such as `(probs, labels)`, one row per sample. Of
+      maps `(N, H, W)` whole images are drawn, of those with a label in both.
+    part: attribute to take of what the metric returns; None: the metric returns the number itself.
+    level: confidence level of the interval of the difference.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
+    options: options of the metric, such as `ignore_index`.
     """
     check(level, resamples, seed)
     sides = [[_rows(table) for table in side] for side in (first, second)]
@@ -211,14 +221,21 @@ def bootstrap_selective(
 ) -> dict[str, Interval]:
     """AP of errors and successes, AUROC, FPR, AURC and excess AURC with intervals.
 
-    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`,
-        `excess_aurc`.
-    tpr: of `fpr_at_tpr`, the share of errors accepted where this share of right answers is.
-    ignore_index: what `wrong` holds where a label is ignored. Of maps `(N, H, W)` whole images are
-        drawn, of those with a label: the pixels of one depend on each other.
-
     Percentiles of the resamples; but where few errors make these flatter (AURC and its excess, and
-    what AUROC and AP of successes lack of 1), the basic interval of the logarithm.
+    what AUROC and AP of successes lack of 1), the basic interval of the logarithm. Of maps `(N, H,
+    W)` whole images are drawn, of those with a label: the pixels of one depend on each other.
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`, `excess_aurc`;
+      by default all.
+    tpr: share of correct answers to accept; `fpr_at_tpr` is the share of errors accepted there.
+    level: confidence level of the interval.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
     options["ignore_index"] = ignore_index
@@ -249,8 +266,19 @@ def selective_test(
 ) -> dict[str, Difference]:
     """Do two scores of one network differ? The same samples, or of maps images, are drawn for both.
 
-    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
-    data as one more resample.
+    p is twice the share of resamples on the other side of 0 (0 itself on both), counting the data
+    as one more resample.
+
+    first, second: failure scores of the same samples, `(N,)`, or `(N, H, W)` of maps.
+    wrong: whether each answer is an error, of the same shape.
+    of: names among `ap_error`, `ap_success`, `auroc`, `fpr_at_tpr`, `aurc`, `augrc`, `excess_aurc`;
+      by default all.
+    tpr: share of correct answers to accept; `fpr_at_tpr` is the share of errors accepted there.
+    level: confidence level of the intervals of the differences.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     options: Any = {"tpr": tpr, "level": level, "resamples": resamples, "seed": seed}
     options["ignore_index"] = ignore_index

@@ -49,7 +49,16 @@ def mce(
     equal: Equal = "width",
     ignore_index: int | None = None,
 ) -> float:
-    """Maximum calibration error: the largest gap of confidence and accuracy of a bin."""
+    """Maximum calibration error: the largest gap of confidence and accuracy of a bin.
+
+    confidence: confidence of each sample, from 0 to 1, `(N,)`, or `(N, H, W)` of maps.
+    correct: whether each answer is correct, of the same shape.
+    bins: number of bins.
+    equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
+      where equal confidences share a bin.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
+    """
     result = reliability(confidence, correct, bins=bins, equal=equal, ignore_index=ignore_index)
     return float(np.nanmax(np.abs(result.accuracy - result.confidence)))
 
@@ -63,7 +72,15 @@ def classwise_ece(
     equal: Equal = "width",
     ignore_index: int | None = None,
 ) -> float:
-    """Calibration error of every class's probability, mean over classes (Kull et al., 2019)."""
+    """Calibration error of every class's probability, mean over classes (Kull et al., 2019).
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    bins: number of bins.
+    equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
+      where equal confidences share a bin.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     table, wanted = checked_labels(probs, labels, ignore_index)
     for _ in checked_blocks(table):
         pass  # every row is a distribution
@@ -88,10 +105,19 @@ def debiased_ece(
 
     With `norm` 1, the gap of each bin is less by what a normal error of its accuracy would add to
     that gap on average, in closed form. Of calibrated samples more than half is left, for their
-    gaps are large by chance already. With `norm` 2 it is the root of the mean square gap, each
-    less the variance of its mean residual, as the residuals show it: for given bins that is
-    unbiased in the square (Bröcker, 2012), and often below 0 where the samples are calibrated; the
-    root keeps its sign. Bins of one sample are then refused.
+    gaps are large by chance already. With `norm` 2 it is the root of the mean square gap, each less
+    the variance of its mean residual, as the residuals show it: for given bins that is unbiased in
+    the square (Bröcker, 2012), and often below 0 where the samples are calibrated; the root keeps
+    its sign. Bins of one sample are then refused.
+
+    confidence: confidence of each sample, from 0 to 1, `(N,)`, or `(N, H, W)` of maps.
+    correct: whether each answer is correct, of the same shape.
+    bins: number of bins.
+    equal: `"width"` for bins of equal width, `"mass"` for bins with the same number of samples,
+      where equal confidences share a bin.
+    norm: 1 for mean absolute gaps, 2 for the root of mean squared gaps.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     if norm not in (1, 2):
         raise NescioError(f"`norm` must be 1 or 2, got {norm!r}")
@@ -135,7 +161,12 @@ def smooth_ece(
     does, reflected at both ends; in the cosine basis that is one factor per frequency. The error at
     a bandwidth is the area under what is left; it falls as the bandwidth grows.
 
-    bandwidth: of the kernel, in units of confidence; None: the one that equals the error it gives.
+    confidence: confidence of each sample, from 0 to 1, `(N,)`, or `(N, H, W)` of maps.
+    correct: whether each answer is correct, of the same shape.
+    bandwidth: bandwidth of the kernel, in units of confidence; None: the one that equals the error
+      it gives.
+    ignore_index: what `correct` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     from scipy.fft import dct
     from scipy.optimize import brentq
@@ -177,7 +208,14 @@ def _cell_residuals(sure: NDArray[Any], right: NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """A score as `uncertainty - resolution + reliability + within`."""
+    """A score as `uncertainty - resolution + reliability + within`.
+
+    score: the Brier score or the NLL.
+    uncertainty: the score of always answering the shares of labels among all samples.
+    resolution: how far the shares of labels in the groups differ from those among all samples.
+    reliability: how far the answers in the groups differ from their shares of labels:
+      miscalibration.
+    """
 
     score: float
     uncertainty: float
@@ -198,7 +236,13 @@ class Decomposition:
 def brier_decomposition(
     probs: Numbers, labels: Numbers, *, bins: int = 10, ignore_index: int | None = None
 ) -> Decomposition:
-    """The Brier score in parts, over groups of the predicted class and `bins` of confidence."""
+    """The Brier score in parts, over groups of the predicted class and `bins` of confidence.
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    bins: number of bins of confidence, with the same number of samples in each.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     table, wanted = checked_labels(probs, labels, ignore_index)
     score = brier(table, wanted)
     return _decomposed(table, wanted, bins, score, lambda q: q * (1 - q), lambda q, p: (q - p) ** 2)
@@ -207,7 +251,13 @@ def brier_decomposition(
 def nll_decomposition(
     probs: Numbers, labels: Numbers, *, bins: int = 10, ignore_index: int | None = None
 ) -> Decomposition:
-    """The NLL in parts, over groups of the predicted class and `bins` of confidence."""
+    """The NLL in parts, over groups of the predicted class and `bins` of confidence.
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    bins: number of bins of confidence, with the same number of samples in each.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     from scipy.special import entr, rel_entr
 
     table, wanted = checked_labels(probs, labels, ignore_index)

@@ -20,7 +20,10 @@ BLOCK = 1 << 18  # entries of one float64 block
 
 @metrics.register
 def mean_max_confidence(probs: Numbers) -> float:
-    """Mean of the largest probability of each sample (MMC), from 1/C to 1."""
+    """Mean of the largest probability of each sample (MMC), from 1/C to 1.
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    """
     table = numbers("probs", probs, axes=2 if np.ndim(probs) < 3 else None)
     table = table.reshape(-1, table.shape[-1])
     return sum(float(block.max(axis=1).sum()) for _, block in checked_blocks(table)) / len(table)
@@ -28,19 +31,34 @@ def mean_max_confidence(probs: Numbers) -> float:
 
 @metrics.register
 def accuracy(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
-    """Share of samples whose most probable class is the label; the first class wins a tie."""
+    """Share of samples whose most probable class is the label; the first class wins a tie.
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     return _mean(probs, labels, ignore_index, lambda block, own: block.argmax(axis=1) == own)
 
 
 @metrics.register
 def brier(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
-    """Squared distance from the one-hot label, summed over classes, mean over samples (0 to 2)."""
+    """Squared distance from the one-hot label, summed over classes, mean over samples (0 to 2).
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     return _mean(probs, labels, ignore_index, _squared_distance)
 
 
 @metrics.register
 def nll(probs: Numbers, labels: Numbers, *, ignore_index: int | None = None) -> float:
-    """Mean -log probability of the label, in nats; infinite where a label has probability 0."""
+    """Mean -log probability of the label, in nats; infinite where a label has probability 0.
+
+    probs: predicted probabilities, `(N, C)`, or `(N, H, W, C)` of maps.
+    labels: true classes, `(N,)`, or `(N, H, W)` of maps.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
+    """
     return _mean(probs, labels, ignore_index, _surprise)
 
 

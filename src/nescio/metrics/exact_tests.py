@@ -17,12 +17,16 @@ def excess_test(wrong: Numbers, inside: Numbers, strata: Numbers | None = None) 
     """Are errors more frequent inside a group than among the other samples? The p-value.
 
     Fisher's exact test (1935): given the number of errors, those inside are hypergeometric if being
-    wrong does not depend on being inside. strata: integers; samples are then compared with others
-    of the same stratum only, and the errors inside are a sum of hypergeometric numbers (the exact
-    version of the test of Mantel and Haenszel, 1959).
+    wrong does not depend on being inside. With strata the errors inside are a sum of hypergeometric
+    numbers (the exact version of the test of Mantel and Haenszel, 1959).
 
     >>> round(excess_test([1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]), 4)  # 1 of 56
     0.0179
+
+    wrong: whether each answer is an error, `(N,)`.
+    inside: whether each sample is in the group, `(N,)`.
+    strata: integers, `(N,)`; samples are compared with others of the same stratum only. None: all
+      are compared.
     """
     from scipy.stats import hypergeom
 
@@ -50,6 +54,9 @@ def overconfidence_test(confidence: Numbers, wrong: Numbers) -> float:
 
     >>> round(overconfidence_test([0.9, 0.9], [1, 1]), 6)  # 0.1 squared
     0.01
+
+    confidence: confidence of each sample, from 0 to 1, `(N,)`.
+    wrong: whether each answer is an error, `(N,)`.
     """
     sure, bad = numbers("confidence", confidence, axes=1), _flags("wrong", wrong)
     if len(sure) != len(bad):
@@ -62,6 +69,8 @@ def poisson_binomial(chances: Numbers) -> Floats:
 
     >>> poisson_binomial([0.5, 0.5]).round(12).tolist()
     [0.25, 0.5, 0.25]
+
+    chances: probability of success of each draw, `(N,)`.
     """
     chance = numbers("chances", chances, axes=1).astype(np.float64)
     if not np.all((chance >= -ROUNDING) & (chance <= 1 + ROUNDING)):

@@ -52,14 +52,17 @@ def iou(
 ) -> IoU:
     """How far predicted and true regions of each class agree: intersection over union.
 
-    predicted: labels, such as maps `(N, H, W)`, or probabilities with one more axis. Counts are
-    of all samples together, not averaged over images.
-    classes: their number; of labels one more than the largest, of probabilities the columns.
-    ignore_index: the label of what is left out, one that is not a class.
+    Counts are of all samples together, not averaged over images.
 
     >>> found = iou([0, 0, 1, 1], [0, 1, 1, 255], classes=3, ignore_index=255)
     >>> found.by_class.tolist(), found.mean, found.absent
     ([0.5, 0.5, nan], 0.5, (2,))
+
+    predicted: predicted labels, such as maps `(N, H, W)`, or probabilities with one more axis.
+    labels: true classes, of the shape of the predicted labels.
+    classes: number of classes; None: of labels one more than the largest, of probabilities the
+      columns.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     truth = numbers("labels", labels, axes=None)
     given = numbers("predicted", predicted, axes=None)
@@ -87,7 +90,13 @@ def mean_iou(
 ) -> float:
     """The mean over classes of intersection over union, of classes that occur or were predicted.
 
-    The options are those of `iou`, which has the value of each class.
+    `iou` has the value of each class.
+
+    predicted: predicted labels, such as maps `(N, H, W)`, or probabilities with one more axis.
+    labels: true classes, of the shape of the predicted labels.
+    classes: number of classes; None: of labels one more than the largest, of probabilities the
+      columns.
+    ignore_index: the label of what is left out, one that is not a class; None: nothing is.
     """
     return iou(predicted, labels, classes=classes, ignore_index=ignore_index).mean
 

@@ -38,11 +38,12 @@ Correction: TypeAlias = Literal["holm", "bh"]
 def holm(p: Numbers, weights: Numbers | None = None) -> Floats:
     """P-values corrected for their number (Holm, 1979): it bounds the chance of any false alarm.
 
-    weights: above 0, chosen without looking at `p`; a larger one makes its test easier to pass and
-    the others harder. By default all are equal.
-
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
+
+    p: p-values, `(N,)`.
+    weights: numbers above 0, `(N,)`, chosen without looking at `p`; a larger one makes its test
+      easier to pass and the others harder. None: all are equal.
     """
     values = _p_values(p)
     share = np.ones(len(values)) if weights is None else numbers("weights", weights, axes=1)
@@ -65,6 +66,9 @@ def benjamini_hochberg(p: Numbers, level: float) -> Tensor:
 
     >>> benjamini_hochberg([0.01, 0.9, 0.03], 0.05).tolist()
     [True, False, True]
+
+    p: p-values, `(N,)`.
+    level: expected share of false rejections among the rejections, at most.
     """
     check_level(level)
     device = p.device if isinstance(p, Tensor) else "cpu"
@@ -74,11 +78,13 @@ def benjamini_hochberg(p: Numbers, level: float) -> Tensor:
 def adjust(p: Numbers, correction: Correction = "holm") -> Floats:
     """Adjusted p-values, in their order: reject those that are at most the level.
 
-    "holm" bounds the chance of any false alarm, whatever depends on what. "bh" bounds the expected
-    share of false alarms among the alarms, for independent or positively dependent tests.
-
     >>> adjust([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
+
+    p: p-values, `(N,)`.
+    correction: `"holm"` bounds the chance of any false alarm, whatever depends on what; `"bh"`
+      (Benjamini and Hochberg) bounds the expected share of false alarms among the alarms, for
+      independent or positively dependent tests.
     """
     if correction == "holm":
         return holm(p)
@@ -104,11 +110,14 @@ Pair: TypeAlias = tuple[Numbers, Numbers]
 def delong_interval(
     in_dist: Numbers, ood: Numbers, *, level: float = 0.95, logit: bool = False
 ) -> Interval:
-    """AUROC with its asymptotic interval, cut to [0, 1].
+    """AUROC with its asymptotic interval (DeLong et al., 1988), cut to [0, 1].
 
-    logit: make the interval for log(a / (1 - a)) and turn it back: it stays in (0, 1) by itself
-        and covers better near 1. Where the sides do not overlap (AUROC 0 or 1), or all scores
-        are equal, the variance is 0 and the interval one point.
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    level: confidence level of the interval.
+    logit: whether to make the interval for log(a / (1 - a)) and turn it back: it stays in (0, 1) by
+      itself and covers better near 1. Where the sides do not overlap (AUROC 0 or 1), or all scores
+      are equal, the variance is 0 and the interval one point.
     """
     check_level(level)
     ranking = rank(in_dist, ood)
@@ -198,7 +207,12 @@ def _logistic(value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first detector's number less the second's, its interval, and a two-sided p-value."""
+    """The first detector's number less the second's, its interval, and a two-sided p-value.
+
+    value: the difference.
+    low, high: ends of its interval.
+    p: two-sided p-value of no difference.
+    """
 
     value: float
     low: float
@@ -210,6 +224,9 @@ def delong_test(first: Pair, second: Pair, *, level: float = 0.95) -> Difference
     """Do the AUROCs of two detectors differ? Each gives (in_dist, ood) scores of one data set.
 
     Equal AUROCs have p = 1. Where no sample varies (one perfect, one constant), p is 0 or 1.
+
+    first, second: `(in_dist, ood)` scores of each detector, for the same samples in the same order.
+    level: confidence level of the interval of the difference.
     """
     check_level(level)
     areas, covariance = delong_covariance([first, second])
@@ -231,6 +248,13 @@ def bootstrap_test(
 
     p is twice the share of resamples on the other side of 0 (0 itself on both), counting the
     data as one more resample, so it is at least 2 / (resamples + 1).
+
+    first, second: `(in_dist, ood)` scores of each detector, for the same samples in the same order.
+    of: names of ranking metrics: `auroc`, `aupr`, `fpr_at_tpr`, `detection_error`, `autc`.
+    tpr, positive: options of `fpr_at_tpr`; `positive` is also that of the other metrics.
+    level: confidence level of the intervals of the differences.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
     """
     check(level, resamples, seed)
     question = ask(of, tpr, positive)
@@ -249,12 +273,16 @@ def against_best(
 ) -> dict[str, float]:
     """The p-value of each detector against the best one; the best has 1.
 
-    detectors: (in_dist, ood) scores by name, for the same samples in the same order.
+    All pairs are tested and corrected together by `holm`, as the best is chosen from the same data.
+    AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up share the
+    first position. With K detectors the bootstrap needs about 20 K^2 resamples to find any
+    difference.
 
-    All pairs are tested and corrected together by `holm`, as the best is chosen from the same
-    data. AUROC has DeLong's test, other metrics the paired bootstrap. Those with p from 0.05 up
-    share the first position. With K detectors the bootstrap needs about 20 K^2 resamples to find
-    any difference.
+    detectors: `(in_dist, ood)` scores by name, for the same samples in the same order.
+    of: name of the ranking metric that orders the detectors.
+    tpr, positive: options of `fpr_at_tpr`; `positive` is also that of the other metrics.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
     """
     if not detectors:
         raise NescioError('there are no detectors; give scores by name: {"knn": (in_dist, ood)}')
@@ -294,7 +322,13 @@ def from_best(count: int, best: int, p_of: Callable[[int, int], float]) -> Float
 def normal_difference(
     areas: Floats, covariance: Floats, i: int, j: int, level: float
 ) -> Difference:
-    """The difference of two areas with a known covariance."""
+    """The difference of two of K areas with a known covariance, and its normal p-value.
+
+    areas: areas of the detectors, `(K,)`, as `delong_covariance` returns them.
+    covariance: their covariance, `(K, K)`.
+    i, j: indices of the two areas; the second is subtracted.
+    level: confidence level of the interval.
+    """
     value = float(areas[i] - areas[j])
     variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
     error = math.sqrt(max(0.0, variance))

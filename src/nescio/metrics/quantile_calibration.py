@@ -27,12 +27,19 @@ class QuantileCalibration:
     and targets lie within `band` of the observed ones (Dvoretzky, Kiefer, Wolfowitz; Massart,
     1990), for independent samples. So if p is further than `band` from what was observed at any
     level, the predictions are not calibrated.
+
+    levels: levels p of the quantiles, `(K,)`.
+    observed: share of targets at or below the p-quantile, `(K, D)`.
+    covered: share of targets in the central interval of probability p, `(K, D)`.
+    band: half the width of the band about `observed`.
+    confidence: probability with which the whole band holds.
+    samples: number of samples.
     """
 
-    levels: Floats  # (K,) p
-    observed: Floats  # (K, D) the share of targets at or below the p-quantile
-    covered: Floats  # (K, D) the share of targets in the central interval of probability p
-    band: float  # half the width of the band about `observed`
+    levels: Floats
+    observed: Floats
+    covered: Floats
+    band: float
     confidence: float
     samples: int
 
@@ -62,7 +69,10 @@ def quantile_calibration(
 ) -> QuantileCalibration:
     """The calibration curve of a regression, with a simultaneous band over levels and targets.
 
-    levels: of the quantiles, and of the central intervals. confidence: of the band.
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
+    levels: probabilities of the quantiles, and of the central intervals, in rising order.
+    confidence: probability with which the whole band holds.
     """
     check_level(confidence)
     at = np.asarray(levels, dtype=np.float64)
@@ -86,13 +96,20 @@ def quantile_calibration_error(prediction: Regression, targets: Any) -> float:
 
     The exact area between the calibration curve and the diagonal, from 0 to 1/2, without bins; mean
     over targets. Calibrated predictions have about 0.313 / sqrt(N) by chance.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
     """
     u = pit(prediction, targets)
     return float(weighted_areas(u, np.ones((1, len(u)), dtype=np.int64)).mean())
 
 
 def pit(prediction: Regression, targets: Any) -> Floats:
-    """The probability integral transform F(y) of each target, `(N, D)`: uniform if calibrated."""
+    """The probability integral transform F(y) of each target, `(N, D)`: uniform if calibrated.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
+    """
     said, y = said_and_targets(prediction, targets)
     size = max(1, (1 << 20) // (said.members * y.shape[1]))
     starts = range(0, len(y), size)

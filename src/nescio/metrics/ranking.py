@@ -29,7 +29,11 @@ THREADED = 200_000  # scores from which the work is worth two threads
 
 @metrics.register
 def auroc(in_dist: Numbers, ood: Numbers) -> float:
-    """Chance that an OOD score is above an in-distribution one; ties count one half."""
+    """Chance that an OOD score is above an in-distribution one; ties count one half.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    """
     return rank(in_dist, ood).auroc
 
 
@@ -37,7 +41,10 @@ def auroc(in_dist: Numbers, ood: Numbers) -> float:
 def aupr(in_dist: Numbers, ood: Numbers, *, positive: Positive = "ood") -> float:
     """Average precision (a step sum) of the positive class; chance level: its share of all.
 
-    With `positive="in_dist"` the smallest scores come first.
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    positive: the positive class, `"ood"` or `"in_dist"`; with `"in_dist"` the smallest scores come
+      first.
     """
     ranking = rank(in_dist, ood)
     return (ranking if is_ood(positive) else ranking.mirrored).aupr
@@ -52,13 +59,22 @@ def fpr_at_tpr(
     Two conventions are in print. `positive="ood"`: the share of in-distribution scores
     flagged (score >= t) at the largest t that catches `tpr` of OOD. `positive="in_dist"`: the
     share of OOD scores accepted (score <= t) at the smallest t that accepts `tpr` of the other.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    tpr: share of the positives to catch, above 0 and at most 1.
+    positive: the positive class, `"ood"` or `"in_dist"`: which of the two conventions.
     """
     return rank(in_dist, ood).fpr_at_tpr(tpr, positive)
 
 
 @metrics.register
 def detection_error(in_dist: Numbers, ood: Numbers) -> float:
-    """Smallest mean of the two error rates, (FPR(t) + FNR(t)) / 2, over all thresholds t."""
+    """Smallest mean of the two error rates, (FPR(t) + FNR(t)) / 2, over all thresholds t.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    """
     return rank(in_dist, ood).detection_error
 
 
@@ -69,6 +85,9 @@ def autc(in_dist: Numbers, ood: Numbers) -> float:
     The mean of the areas under FPR(t) and FNR(t), t from 0 to 1, for scores scaled to [0, 1] by
     the smallest and largest of all: (mean of in_dist + 1 - mean of ood) / 2. Constant scores
     give 1/2. Unlike the others it changes when the scores are stretched unevenly.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
     """
     return rank(in_dist, ood).autc
 
@@ -78,6 +97,9 @@ def rank(in_dist: Numbers, ood: Numbers) -> "Ranking":
 
     >>> rank([0.1, 0.2, 0.3], [0.3, 0.4]).auroc
     0.9166666666666666
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
     """
     first, second = numbers("in_dist", in_dist, axes=1), numbers("ood", ood, axes=1)
     _refuse_truth(first, second)
@@ -110,7 +132,11 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Two sorted groups of scores; `rank` builds it."""
+    """Two sorted groups of scores; `rank` builds it.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`,
+      each in rising order.
+    """
 
     in_dist: NDArray[Any]
     ood: NDArray[Any]
@@ -191,7 +217,9 @@ class Ranking:
     def steps(self, start: int = 0, stop: int | None = None) -> Iterator[Steps]:
         """The distinct OOD scores from index `start` to `stop`, in blocks.
 
-        No score equal to that at `start` or `stop` may come before it.
+        start: index of the first OOD score; no score before it may be equal to it.
+        stop: index after the last OOD score, with the same condition; None: the number of OOD
+          scores.
         """
         stop = len(self.ood) if stop is None else stop
         low = int(np.searchsorted(self.in_dist, self.ood[start]))
@@ -215,7 +243,11 @@ class Ranking:
         return Steps(equal, len(self.ood) - start - first, below + low, upto + low)
 
     def fpr_at_tpr(self, tpr: float = 0.95, positive: Positive = "ood") -> float:
-        """False positive rate at the first threshold of the exact ROC that reaches `tpr`."""
+        """False positive rate at the first threshold of the exact ROC that reaches `tpr`.
+
+        tpr: share of the positives to catch, above 0 and at most 1.
+        positive: the positive class, `"ood"` or `"in_dist"`; see the function `fpr_at_tpr`.
+        """
         if is_ood(positive):
             threshold = self.ood[-least_count(tpr, len(self.ood))]
             below = int(np.searchsorted(self.in_dist, threshold, "left"))

@@ -22,6 +22,7 @@ def rmse(prediction: Regression | Any, targets: Any) -> float:
     """The root of the mean squared error of each target, averaged over targets.
 
     prediction: a regression, whose mixture's mean is taken, or means `(N,)` or `(N, D)`.
+    targets: true targets, `(N,)` or `(N, D)`.
     """
     means, y = means_and_targets(prediction, targets)
     return float((means - y).square().mean(0).sqrt().mean())
@@ -29,7 +30,11 @@ def rmse(prediction: Regression | Any, targets: Any) -> float:
 
 @metrics.register
 def mae(prediction: Regression | Any, targets: Any) -> float:
-    """The mean absolute error; the prediction is as for `rmse`."""
+    """The mean absolute error, over samples and targets.
+
+    prediction: a regression, whose mixture's mean is taken, or means `(N,)` or `(N, D)`.
+    targets: true targets, `(N,)` or `(N, D)`.
+    """
     means, y = means_and_targets(prediction, targets)
     return float((means - y).abs().mean())
 
@@ -42,13 +47,20 @@ def crps(prediction: Regression, targets: Any) -> float:
     E|X - y| - E|X - X'| / 2, in closed form for mixtures of normal (Grimit et al., 2006) and of
     Laplace densities, and for one Student t. Of members without spread it is that of the ensemble
     of their means; of one, the absolute error.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
     """
     return float(crps_values(prediction, targets).mean())
 
 
 @metrics.register
 def mixture_nll(prediction: Regression, targets: Any) -> float:
-    """Mean -log density of the exact mixture of the members, all targets together, in nats."""
+    """Mean -log density of the exact mixture of the members, all targets together, in nats.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
+    """
     said, y = said_and_targets(prediction, targets)
     return float(-said.log_prob(y).mean())
 
@@ -59,6 +71,9 @@ def moment_matched_nll(prediction: Regression, targets: Any) -> float:
 
     That is the approximation that the paper on deep ensembles (2017) reports. Several targets are
     taken as independent.
+
+    prediction: a regression, such as `nescio.Gaussian`.
+    targets: true targets, `(N,)` or `(N, D)`.
     """
     return mixture_nll(moment_matched(prediction), targets)
 
@@ -69,6 +84,8 @@ def sharpness(prediction: Regression) -> float:
 
     In the unit of the targets. It says nothing about the truth; calibrated predictions that are
     right on average have the same RMSE.
+
+    prediction: a regression, such as `nescio.Gaussian`.
     """
     variance = as_regression(prediction).mixture_variance
     return float(variance.mean(0).sqrt().mean())
@@ -79,16 +96,23 @@ def interval_score(low: Any, high: Any, targets: Any, *, miscoverage: float = 0.
     """The width of an interval, plus 2 / miscoverage times what it misses the target by.
 
     Winkler (1972), Gneiting and Raftery (2007, eq. 43): its mean is smallest for the quantiles at
-    miscoverage / 2 and 1 - miscoverage / 2. low, high, targets: `(N,)` or `(N, D)`.
+    miscoverage / 2 and 1 - miscoverage / 2.
+
+    low, high: lower and upper ends of the intervals, `(N,)` or `(N, D)`; they may be infinite.
+    targets: true targets, `(N,)` or `(N, D)`.
+    miscoverage: share of targets that the intervals should miss.
     """
     return float(interval_values(low, high, targets, miscoverage).mean())
 
 
 @metrics.register
 def coverage(low: Any, high: Any, targets: Any) -> float:
-    """The share of targets from `low` to `high`, ends included; `(N,)` or `(N, D)` each.
+    """The share of targets from `low` to `high`, ends included.
 
     `nescio.conformal.interval_coverage` has it by target and by group, with exact intervals.
+
+    low, high: lower and upper ends of the intervals, `(N,)` or `(N, D)`; they may be infinite.
+    targets: true targets, `(N,)` or `(N, D)`.
     """
     below, above, y = ends_and_targets(low, high, targets)
     return float(((below <= y) & (y <= above)).double().mean())
@@ -170,7 +194,12 @@ def moment_matched(prediction: Regression) -> Gaussian:
 
 
 def interval_values(low: Any, high: Any, targets: Any, miscoverage: float) -> Tensor:
-    """The interval score of each sample and target, `(N, D)`."""
+    """The interval score of each sample and target, `(N, D)`.
+
+    low, high: lower and upper ends of the intervals, `(N,)` or `(N, D)`; they may be infinite.
+    targets: true targets, `(N,)` or `(N, D)`.
+    miscoverage: share of targets that the intervals should miss.
+    """
     if not 0 < miscoverage < 1:
         raise NescioError(f"miscoverage must lie between 0 and 1, got {miscoverage}; try 0.1")
     below, above, y = ends_and_targets(low, high, targets)

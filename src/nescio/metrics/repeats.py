@@ -15,6 +15,9 @@ def t_interval(values: Numbers, *, level: float = 0.95) -> Interval:
     >>> found = t_interval([1.0, 2.0, 3.0])
     >>> found.value, round(found.low, 3), round(found.high, 3)
     (2.0, -0.484, 4.484)
+
+    values: one number per repeat, `(R,)`.
+    level: confidence level of the interval.
     """
     from scipy.stats import t
 
@@ -32,6 +35,9 @@ def t_test(first: Numbers, second: Numbers, *, level: float = 0.95) -> Differenc
 
     Where all differences are equal, p is that of their signs, 2 to the power of 1 - repeats; where
     all are 0, or there is one repeat only, it is 1.
+
+    first, second: one number per repeat of each side, `(R,)`, in the same order.
+    level: confidence level of the interval of the difference.
     """
     from scipy.stats import t
 

@@ -47,13 +47,18 @@ def bootstrap_regression(
 ) -> dict[str, Interval]:
     """Metrics of a regression with their intervals, by the names of their functions.
 
-    prediction: a regression; means will do for `rmse` and `mae`.
-    of: also `moment_matched_nll`, `sharpness`, and `coverage` and `interval_score`, which are those
-      of the prediction's own central intervals of probability 1 - miscoverage.
-
     Percentiles of the resamples. `quantile_calibration_error` is too large by chance, and that of a
     resample once more, so it gets the basic interval; its lower bound is above 0 only if calibrated
     predictions would have so large an error in at most (1 - level) / 2 of draws.
+
+    prediction: a regression, such as `nescio.Gaussian`; means are enough for `rmse` and `mae`.
+    targets: true targets, `(N,)` or `(N, D)`.
+    of: names of metrics; also `moment_matched_nll`, `sharpness`, and `coverage` and
+      `interval_score` of the prediction's own central intervals.
+    miscoverage: share of targets that these central intervals should miss.
+    level: confidence level of the interval.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
     """
     check(level, resamples, seed)
     check_names(of, STATISTICS, "metric of a regression")

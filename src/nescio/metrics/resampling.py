@@ -229,7 +229,11 @@ def _cumulated(counts: Counts) -> Counts:
 
 @dataclass(frozen=True)
 class Interval:
-    """A number of all samples, and the bounds about it."""
+    """A number of all samples, and the bounds about it.
+
+    value: the number of all samples.
+    low, high: lower and upper bound.
+    """
 
     value: float
     low: float
@@ -241,11 +245,14 @@ def bootstrap_mean(
 ) -> Interval:
     """The mean of one number per sample, with its interval: confidence, error (0 or 1), Brier, NLL.
 
-    values: `(N,)`, or `(D, N)` of the same samples for D draws of the members, such as masks of MC
-    dropout that all samples share. The first draw has the value; resamples take one draw after the
-    other, so the interval holds the noise of the draws too.
-
     Where all samples agree, the interval is one point: no resample can differ.
+
+    values: `(N,)`, or `(D, N)` of the same samples for D draws of the members, such as masks of MC
+      dropout that all samples share. The first draw has the value; resamples take one draw after
+      the other, so the interval holds the noise of the draws too.
+    level: confidence level of the interval.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
     """
     check(level, resamples, seed)
     table = numbers("values", values, axes=2 if np.ndim(values) > 1 else 1)
@@ -273,12 +280,19 @@ def bootstrap_ranking(
 ) -> dict[str, Interval]:
     """Ranking metrics with their intervals, by the names of their functions.
 
-    of: also `detection_error` and `autc`, which is that on the scale of these samples.
-    tpr, positive: those of `fpr_at_tpr` and `aupr`.
-
     Both sides are drawn again, each by itself; the bounds are percentiles of the resamples, but for
-    the detection error, which is too small by chance: see `of_smallest`. Where the sides do not
-    overlap, the interval of what the order alone decides is one point: no resample can differ.
+    the detection error, which is too small by chance: its interval is the basic one of the
+    logarithm, joined with percentiles moved by twice their bias. Where the sides do not overlap,
+    the interval of what the order alone decides is one point: no resample can differ.
+
+    in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
+      larger score is further out.
+    of: names of ranking metrics; also `detection_error` and `autc`, the latter on the scale of
+      these samples.
+    tpr, positive: options of `fpr_at_tpr`; `positive` is also that of the other metrics.
+    level: confidence level of the interval.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
     """
     check(level, resamples, seed)
     question, ranking = ask(of, tpr, positive), rank(in_dist, ood)
@@ -324,7 +338,11 @@ def of_smallest(value: float, resampled: Floats, level: float) -> Interval:
 
 
 def upper_bound(successes: Any, samples: Any, confidence: float) -> Floats:
-    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples."""
+    """The rate is at most this (Clopper and Pearson, 1934): 1 where there are no samples.
+
+    successes, samples: counts, numbers or arrays.
+    confidence: the probability with which the bound holds.
+    """
     from scipy.special import betaincinv
 
     hits, count = np.asarray(successes, np.float64), np.asarray(samples, np.float64)

@@ -21,19 +21,40 @@ from nescio.metrics.ranking import least_count, refuse_nan
 
 @metrics.register
 def ap_error(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
-    """Average precision (a step sum) of errors, least sure first; chance: their share."""
+    """Average precision (a step sum) of errors, least confident first; chance level: their share.
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
+    """
     return one_of("ap_error", score, wrong, ignore_index)
 
 
 @metrics.register
 def ap_success(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
-    """Average precision (a step sum) of correct answers, most confident first; chance: accuracy."""
+    """Average precision (a step sum) of correct answers, most confident first; chance: accuracy.
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
+    """
     return one_of("ap_success", score, wrong, ignore_index)
 
 
 @metrics.register
 def aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) -> float:
-    """Mean risk over all coverages k / N, the area under `risk_coverage`; smaller is better."""
+    """Mean risk over all coverages k / N, the area under `risk_coverage`; smaller is better.
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
+    """
     return one_of("aurc", score, wrong, ignore_index)
 
 
@@ -44,6 +65,12 @@ def augrc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = None) ->
     Traub et al. (2024): the mean over all coverages of the probability that an input is answered
     and wrong. With straight lines between the coverages k / N it is (1 - AUROC) r (1 - r) + r^2 / 2
     exactly, with the error rate r; unlike AURC, the most confident answers do not dominate it.
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("augrc", score, wrong, ignore_index)
 
@@ -55,16 +82,26 @@ def excess_aurc(score: Numbers, wrong: Numbers, *, ignore_index: int | None = No
     The perfect order answers all N - E right samples first; its area is exact for the finite
     counts, (E - (N - E) (H(N) - H(N - E))) / N with harmonic numbers H, not the limit r + (1-r)
     log(1-r).
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     return one_of("excess_aurc", score, wrong, ignore_index)
 
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """The share of errors among the k most confident answers, for k = 1 to N."""
+    """The share of errors among the k most confident answers, for k = 1 to N.
 
-    coverage: Floats  # (N,) k / N
-    risk: Floats  # (N,)
+    coverage: the share of samples answered, k / N, `(N,)`.
+    risk: the error rate among them, `(N,)`.
+    """
+
+    coverage: Floats
+    risk: Floats
 
     @property
     def area(self) -> float:
@@ -81,6 +118,12 @@ def risk_coverage(
 
     >>> risk_coverage([0.1, 0.2, 0.2], [False, True, False]).risk.tolist()
     [0.0, 0.25, 0.3333333333333333]
+
+    score: failure score of each sample, `(N,)`, or `(N, H, W)` of maps; a larger score is less
+      confident.
+    wrong: whether each answer is an error, of the same shape.
+    ignore_index: what `wrong` holds where a label is left out, as `mark_ignored` writes it; None:
+      nothing is.
     """
     result = grouped(score, wrong, ignore_index)
     samples, errors = result.samples, result.errors

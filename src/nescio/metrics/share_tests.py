@@ -23,12 +23,15 @@ HALVINGS = 60  # of an interval of length 2: what is left is below rounding
 def paired_share_test(first: Numbers, second: Numbers, *, level: float = 0.95) -> Difference:
     """The share of the first less that of the second, on the same samples in the same order.
 
-    first, second: 0 or 1, or false or true, for each sample. p is exact: under equal shares, each
-    sample that tells the two apart favors either side with probability 1/2.
+    p is exact: under equal shares, each sample that tells the two apart favors either side with
+    probability 1/2.
 
     >>> found = paired_share_test([1, 1, 1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0])
     >>> found.value, found.p
     (0.75, 0.03125)
+
+    first, second: 0 or 1, or false or true, for each sample, `(N,)`.
+    level: confidence level of the interval of the difference.
     """
     from scipy.stats import binom
 
@@ -43,7 +46,13 @@ def paired_share_test(first: Numbers, second: Numbers, *, level: float = 0.95) -
 
 
 def separate_share_test(first: Numbers, second: Numbers, *, level: float = 0.95) -> Difference:
-    """The same on separate samples: Fisher's exact test, and Newcombe's interval (his tenth)."""
+    """The share of the first less that of the second, on separate samples.
+
+    Fisher's exact test, and Newcombe's interval (his tenth).
+
+    first, second: 0 or 1, or false or true, for each sample, `(N,)` and `(M,)`.
+    level: confidence level of the interval of the difference.
+    """
     from scipy.stats import fisher_exact
 
     check_level(level)
@@ -65,7 +74,11 @@ def separate_share_test(first: Numbers, second: Numbers, *, level: float = 0.95)
 
 
 def separate_mean_test(first: Numbers, second: Numbers, *, level: float = 0.95) -> Difference:
-    """The mean of the first less that of the second, on separate samples (Welch, 1947)."""
+    """The mean of the first less that of the second, on separate samples (Welch, 1947).
+
+    first, second: numbers of each sample, `(N,)` and `(M,)`.
+    level: confidence level of the interval of the difference.
+    """
     from scipy.stats import ttest_ind
 
     check_level(level)
@@ -92,7 +105,14 @@ def separate_metric_test(
     resamples: int = 500,
     seed: int = 0,
 ) -> Difference:
-    """As `metric_test`, of separate samples: each side is drawn by itself."""
+    """Does a metric differ between separate samples? Each side is drawn by itself.
+
+    metric: a function of the arrays that returns a number, such as `nescio.metrics.accuracy`.
+    first, second: what `metric` takes of each side, such as `(probs, labels)`, one row per sample.
+    level: confidence level of the interval of the difference.
+    resamples: number of bootstrap resamples.
+    seed: seed of the random draws.
+    """
     check(level, resamples, seed)
     sides = [[np.asarray(table) for table in side] for side in (first, second)]
     again = [

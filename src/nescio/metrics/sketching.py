@@ -35,14 +35,17 @@ PARTS = ("bins", "in_dist", "ood")
 
 
 def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sketch":
-    """A sketch of some scores; `Sketch.add` and `Sketch.merge` go on from there.
+    """A sketch of some scores; `Sketch.add` and `Sketch.merge` add more.
 
-    bits: from 10 to 32. A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most
-        2^bits bins are stored, and usually far fewer. float64 scores are rounded to float32, which
-        keeps their order.
+    A bin is 2^(9 - bits) of its scores wide: 1/2048 for 20 bits. At most 2^bits bins are stored,
+    and usually far fewer. float64 scores are rounded to float32, which keeps their order.
 
     >>> sketch([0.1, 0.2], [0.3]).add(ood=[0.15]).auroc
     Interval(value=0.75, low=0.75, high=0.75)
+
+    in_dist, ood: scores of in-distribution and of OOD samples, larger is further out; either may be
+      empty.
+    bits: leading bits of a score that choose its bin, from 10 to 32.
     """
     _check(bits)
     return _added(bits, _binned("in_dist", in_dist, bits), _binned("ood", ood, bits))
@@ -50,12 +53,17 @@ def sketch(in_dist: Numbers = (), ood: Numbers = (), *, bits: int = 20) -> "Sket
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sketch:
-    """How many in-distribution and OOD scores fell into each bin; empty bins are left out."""
+    """How many in-distribution and OOD scores fell into each bin; empty bins are left out.
+
+    bits: leading bits of a score that choose its bin, from 10 to 32.
+    bins: bins with a score in rising order, `(B,)`.
+    in_dist, ood: number of in-distribution and of OOD scores in each bin, `(B,)`.
+    """
 
     bits: int
-    bins: Counts  # (B,) rising
-    in_dist: Counts  # (B,)
-    ood: Counts  # (B,)
+    bins: Counts
+    in_dist: Counts
+    ood: Counts
 
     def __post_init__(self) -> None:
         _check(self.bits)
@@ -77,7 +85,10 @@ class Sketch:
         return int(self.in_dist.sum()), int(self.ood.sum())
 
     def add(self, in_dist: Numbers = (), ood: Numbers = ()) -> "Sketch":
-        """A sketch with these scores added; either side may be left out."""
+        """A sketch with these scores added; either side may be left out.
+
+        in_dist, ood: scores of in-distribution and of OOD samples; either may be empty.
+        """
         return self.merge(sketch(in_dist, ood, bits=self.bits))
 
     def merge(self, *others: "Sketch") -> "Sketch":
@@ -102,7 +113,10 @@ class Sketch:
         return Interval((2 * apart + within) / (2 * pairs), apart / pairs, (apart + within) / pairs)
 
     def aupr(self, positive: Positive = "ood") -> Interval:
-        """Average precision and its bounds: each bin's negatives all after or all before."""
+        """Average precision and its bounds: each bin's negatives all after or all before.
+
+        positive: the positive class, `"ood"` or `"in_dist"`; see `fpr_at_tpr`.
+        """
         self._sizes()
         result, negative = self._surest_first(positive)
         true, false = np.cumsum(result), np.cumsum(negative)
@@ -117,6 +131,9 @@ class Sketch:
         """False positive rate where `tpr` of the positives are caught, and its bounds.
 
         The value is the upper bound: all negatives of the threshold's bin count as false.
+
+        tpr: share of the positives to catch, above 0 and at most 1.
+        positive: the positive class, `"ood"` or `"in_dist"`; see `fpr_at_tpr`.
         """
         self._sizes()
         result, negative = self._surest_first(positive)
@@ -136,7 +153,7 @@ class Sketch:
         return Interval(*(float(part.min()) / 2 for part in (edge, apart, edge)))
 
     def save(self, path: str | Path) -> Path:
-        """Write the sketch as a safetensors file."""
+        """Write the sketch as a safetensors file at `path`, and return the path."""
         tensors = {name: torch.from_numpy(getattr(self, name)) for name in PARTS}
         save_tensors(Path(path), tensors, {"kind": KIND, "bits": self.bits})
         return Path(path)

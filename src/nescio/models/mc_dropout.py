@@ -63,8 +63,10 @@ def mc_dropout(
     """Members are `passes` runs with dropout on; BatchNorm stays as in evaluation.
 
     net: a network, or a model; of a model with M networks, each gives `passes` members.
-    head: how the outputs of a network are read, a head or its name; None for class logits. A model
-      has its head.
+    passes: number of passes of each network.
+    seed: seed of the dropout masks.
+    head: how the outputs of a network are read, a head or its name; None: class logits. A model has
+      its head.
     output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     check_passes(passes)
@@ -84,7 +86,13 @@ def mc_dropout(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MCDropout:
-    """Networks whose dropout is sampled; the same seed gives the same masks."""
+    """Networks whose dropout is sampled; the same seed gives the same masks.
+
+    inner: the network, or the model.
+    head: how outputs are read.
+    passes: number of passes of each network.
+    seed: seed of the dropout masks.
+    """
 
     inner: nn.Module | Predictor
     head: Head
@@ -121,7 +129,7 @@ class MCDropout:
         return [replace(self, seed=seed) for seed in seeds]
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model, and beside it how its members are drawn."""
+        """Write the model into `folder`, and beside it how its members are drawn."""
         return save_predictor(folder, self)
 
     @property
@@ -131,12 +139,13 @@ class MCDropout:
         return {"sampler": "mc_dropout", "sampling": options}
 
     def __call__(self, x: Any) -> Prediction:
+        """The prediction for inputs `x`, with a member for each pass."""
         outputs = self.outputs(x)
         check_logits(outputs, self.head)
         return self.head(outputs)
 
     def answer(self, x: Inputs) -> Prediction:
-        """The prediction with gradients with respect to the inputs; passes together if they fit."""
+        """The prediction for `x` with gradients with respect to it; passes together if they fit."""
         first = next(self.nets[0].parameters())
         x = entering(x, first.device, first.dtype, tokens=reads_tokens(self.nets[0]))
         parts = []
@@ -168,7 +177,7 @@ class MCDropout:
 
     @torch.no_grad()
     def streamed(self, x: Any) -> Iterator[tuple[int, Prediction]]:
-        """The prediction in parts of bounded memory: some members for some samples.
+        """The prediction for `x` in parts of bounded memory: some members for some samples.
 
         Each part comes with the index of its first sample. All members of some samples come before
         the next samples; together the parts are the prediction.

@@ -55,14 +55,21 @@ class Member:
     """One fixed network of a predictor, and how its outputs are read.
 
     The logits are `slope * z + intercept` where the network gives z.
+
+    net: the network; in evaluation mode it is the member, apart from dropout masks.
+    head: how its outputs are read.
+    masks: seed and number of the dropout pass; None: there is no dropout.
+    slope: factor on the logits.
+    intercept: what is added to the logits, `(C,)`; None: nothing.
+    template: a network that is the same for members that differ in their weights only.
     """
 
-    net: nn.Module  # in evaluation mode it is the member, apart from dropout masks
+    net: nn.Module
     head: Head = CLASSES
-    masks: tuple[int, int] | None = None  # seed and number of the dropout pass
+    masks: tuple[int, int] | None = None
     slope: float = 1.0
-    intercept: tuple[float, ...] | None = None  # (C,)
-    template: nn.Module | None = None  # of networks that differ in their weights only
+    intercept: tuple[float, ...] | None = None
+    template: nn.Module | None = None
 
     @cached_property
     def is_bare(self) -> bool:
@@ -77,7 +84,7 @@ class Member:
 
 
 def networks(source: Any) -> list[Member]:
-    """The networks of a module or a predictor, one per member of its predictions."""
+    """The networks of `source`, a module or a predictor, one per member of its predictions."""
     if isinstance(source, nn.Module):
         return [Member(net=unwrapped(source))]
     answer = getattr(source, "networks", None)
@@ -90,7 +97,7 @@ def networks(source: Any) -> list[Member]:
 
 
 def encoding_of(source: Any) -> Columns | None:
-    """How the networks of a module or a predictor encode tables; None: they read numbers."""
+    """How the networks of `source`, a module or predictor, encode tables; None: as numbers."""
     source = innermost(source)
     net = source if isinstance(source, nn.Module) else getattr(source, "net", None)
     if net is None and callable(getattr(source, "networks", None)):
@@ -99,7 +106,7 @@ def encoding_of(source: Any) -> Columns | None:
 
 
 def takes_tokens(source: Any) -> bool:
-    """Whether whole numbers enter the networks of a module or a predictor as they are."""
+    """Whether whole numbers enter the networks of `source`, a module or predictor, as they are."""
     source = innermost(source)
     if isinstance(source, nn.Module):
         return reads_tokens(source)
@@ -108,7 +115,7 @@ def takes_tokens(source: Any) -> bool:
 
 
 def innermost(source: Any) -> Any:
-    """The module or predictor behind calibrations and samplers."""
+    """The module or predictor behind calibrations and samplers that wrap it in `source`."""
     while not isinstance(source, nn.Module) and getattr(source, "inner", None) is not None:
         source = source.inner
     return source
@@ -138,15 +145,23 @@ class History:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """M trained networks; calling it on inputs gives a prediction with M members."""
+    """M trained networks; calling it on inputs gives a prediction with M members.
+
+    net: one of the networks, whose weights are not read.
+    tensors: parameters and buffers of all members by name, each `(M, ...)`.
+    head: how outputs are read.
+    history: losses by epoch; None: not trained by nescio.
+    notes: how it was trained; JSON.
+    seen: hashes of the training inputs, `(n,)` of int64, ascending; None: unknown.
+    """
 
     net: nn.Module
-    tensors: Mapping[str, Tensor]  # (M, ...) by name, parameters and buffers
+    tensors: Mapping[str, Tensor]
     head: Head
     _: KW_ONLY
     history: History | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)  # how it was trained; JSON
-    seen: Tensor | None = None  # (n,) int64: hashes of the training inputs, ascending
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    seen: Tensor | None = None
     inner = None  # it wraps nothing
 
     def __repr__(self) -> str:
@@ -174,6 +189,7 @@ class Model:
 
     @cached_property
     def architecture(self) -> Stack:
+        """The network as a function of stacked weights."""
         return Stack(self.net)
 
     @property
@@ -194,10 +210,11 @@ class Model:
 
     @torch.no_grad()
     def outputs(self, x: Any, *, batch_size: int = 1024) -> Tensor:
-        """Raw outputs `(M, N, *axes, O)`, `batch_size` samples at a time, where `x` lives.
+        """Raw outputs `(M, N, *axes, O)`, on the device of `x`.
 
-        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images
-        `(N, C, H, W)` are converted a batch at a time; 255 is 1.
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images `(N,
+          C, H, W)` are converted a batch at a time; 255 is 1.
+        batch_size: number of samples that the networks read at a time.
         """
         x = door.as_network_inputs(
             x, dtype=self.dtype, tokens=reads_tokens(self.net), columns=columns_of(self.net)
@@ -217,16 +234,22 @@ class Model:
         return self.architecture(self.tensors, wide)
 
     def answer(self, x: Inputs) -> Prediction:
-        """The prediction in one go, with gradients with respect to the inputs."""
+        """The prediction for `x` in one go, with gradients with respect to the inputs."""
         return self.head(self._forward(x))
 
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
+        """The prediction of the members for inputs, on their device.
+
+        x: one array, or a tuple or mapping of several, as the network reads them. uint8 images `(N,
+          C, H, W)` are converted a batch at a time; 255 is 1.
+        batch_size: number of samples that the networks read at a time.
+        """
         outputs = self.outputs(x, batch_size=batch_size)
         check_logits(outputs, self.head)
         return self.head(outputs)
 
     def member(self, index: int) -> nn.Module:
-        """One network as an ordinary module in evaluation mode, with its input scaling."""
+        """Member number `index` as a module in evaluation mode, with its input scaling."""
         if not -self.members <= index < self.members:
             raise NescioError(f"member {index} of a model with {self.members} members")
         net = copied(self.net)
@@ -250,7 +273,7 @@ class Model:
         ]
 
     def choose(self, members: Sequence[int]) -> "Model":
-        """A model of some of the members, by index."""
+        """A model of some of the `members`, by index."""
         chosen, every = list(members), range(-self.members, self.members)
         if not chosen or any(index not in every for index in chosen):
             raise NescioError(
@@ -262,7 +285,7 @@ class Model:
         return replace(self, tensors=tensors, head=head, history=history)
 
     def to(self, where: torch.device | torch.dtype | str) -> "Model":
-        """The same model on another device or in another number type; counters stay integers."""
+        """The same model on the device, or in the number type, `where`; counters stay integers."""
         moved = {
             name: t if isinstance(where, torch.dtype) and not t.is_floating_point() else t.to(where)
             for name, t in self.tensors.items()
@@ -270,7 +293,7 @@ class Model:
         return replace(self, tensors=moved)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` (complete by itself) and a readable `manifest.json`.
+        """Write `model.safetensors` (complete by itself) and `manifest.json` into `folder`.
 
         The folder then holds this model alone: how an earlier one was calibrated is removed.
         """
@@ -279,7 +302,7 @@ class Model:
         return path
 
     def write(self, folder: str | Path) -> Path:
-        """Write the files of `save`, and leave the predictor in the folder as it is."""
+        """Write the files of `save` into `folder`, and leave the predictor there as it is."""
         path = Path(folder) / MODEL
         tensors = {f"weights/{name}": tensor for name, tensor in self.tensors.items()}
         logs = {} if self.history is None else vars(self.history)
@@ -328,12 +351,15 @@ def _read(saved: Saved, *, net: Made = None, head: Head | str | None = None) -> 
 
 
 def saved_head(saved: Saved, head: Head | str | None = None) -> Head:
-    """The head of a file, which must be the one given where nescio has none of its name."""
+    """The head of a `saved` file.
+
+    head: the head, or its name, where nescio has none of the name in the file; None: nescio has it.
+    """
     return head_from_file(saved.manifest["head"], saved.under("head/"), head, saved.path)
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
-    """What `rebuilt` needs of a network: how nescio made it, its layers, scaling, encoding."""
+    """What `rebuilt` needs of `net`: how nescio made it, its layers, scaling, encoding."""
     scaling: Any = net
     inner, shape = (scaling[1], list(scaling[0].mean.shape)) if is_scaled(net) else (net, None)
     columns = columns_of(net)
@@ -359,7 +385,10 @@ def _made(net: Any, encoding: Mapping[str, Any] | None) -> nn.Module:
 
 
 def rebuilt(manifest: Mapping[str, Any], net: Made = None) -> nn.Module:
-    """The network of a manifest: `net`, or one of nescio's own, with its input scaling."""
+    """The network of a `manifest`, with its input scaling.
+
+    net: the network, or a function that makes it; None: one of nescio's own, made from its options.
+    """
     net = None if net is None else _made(net, manifest.get("encoding"))
     inner = unwrapped(net) if net is not None else rebuild(manifest["net"])
     if net is None and str(inner) != manifest["layers"]:
@@ -413,7 +442,7 @@ def refuse_sigmoid(outputs: Tensor) -> None:
 
 
 def check_weights(net: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse stacked weights that are not those of the network."""
+    """Refuse stacked `weights`, of the file `path`, that are not those of `net`."""
     expected = {**dict(net.named_parameters()), **dict(net.named_buffers())}
     wanted = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     found = {name: tuple(tensor.shape[1:]) for name, tensor in weights.items()}

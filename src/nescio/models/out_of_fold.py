@@ -13,7 +13,7 @@ from nescio.nets import columns_of, reads_tokens
 def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
     """The prediction of each sample by the members of the split that tests on it.
 
-    model: trained with `rows=splits.train`. The prediction has as many members as a split.
+    The prediction has as many members as a split.
 
     >>> from nescio import data, nets, train
     >>> x, y = data.half_moons(train=40).train
@@ -22,6 +22,10 @@ def out_of_fold(model: Model, splits: Splits, x: Any) -> Prediction:
     >>> model = train(lambda: nets.mlp(2, 2), (x, y), **options)
     >>> out_of_fold(model, parts, x)
     Categorical(3 member(s), 40 samples, 2)
+
+    model: trained with `rows=splits.train`.
+    splits: splits of the samples, such as `nescio.data.folds`.
+    x: the inputs of all samples, `(N, ...)`.
     """
     if model.members != len(splits):
         raise NescioError(

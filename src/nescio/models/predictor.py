@@ -58,13 +58,17 @@ class Predictor(Protocol):
     for each member, `inner` what it wraps, or None.
     """
 
-    def __call__(self, x: Any, /) -> Prediction: ...
+    def __call__(self, x: Any, /) -> Prediction:
+        """The prediction for inputs `x`, in parts, without gradients."""
+        ...
 
 
 def as_head(head: Head | str | None, net: nn.Module | None = None) -> Head:
     """The head that is meant: a value, a name, or without one that of class logits.
 
-    A name may have options, as on the command line: "gaussian,floor=0.001", "binary,label=2".
+    head: a head, or its name, which may have options, as on the command line:
+      "gaussian,floor=0.001", "binary,label=2"; None: class logits.
+    net: the network, which is refused without a head if it has one output; None: unknown.
     """
     if isinstance(head, str):
         found: Head = heads.built(head)()
@@ -100,7 +104,11 @@ def with_head(
     """Networks by themselves as models of a head: the one given, or what the data tell.
 
     A network of class logits stays as it is; so do models and predictors, which have their heads.
-    source: one, or several by name or in a list. data: inputs and labels, to look at a few.
+
+    source: one, or several by name or in a list.
+    data: inputs and labels, to look at a few.
+    head: how the outputs of networks are read, a head or its name; None: what the data tell.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     again = partial(with_head, data=data, head=head, output=output)
     if isinstance(source, Mapping):
@@ -131,7 +139,11 @@ def _check_own(source: Any, head: Head | str | None, output: Output) -> None:
 
 
 def task_of(source: Any, head: Head | str | None = None) -> str:
-    """What a network, read with a head, or a model is for; class labels if nothing says it."""
+    """What a network, read with a head, or a model is for; class labels if nothing says it.
+
+    source: a network, a model or a predictor, or a list of them.
+    head: how the outputs of a network are read, a head or its name; None: unknown.
+    """
     if head is not None:
         return as_head(head).task
     if isinstance(source, (list, tuple)) and source:
@@ -141,15 +153,21 @@ def task_of(source: Any, head: Head | str | None = None) -> str:
 
 
 def has_labels(source: Any, head: Head | str | None = None) -> bool:
-    """Whether a network is read, or a model was made, with a logit for each of several labels."""
+    """Whether a network is read, or a model was made, with a logit for each of several labels.
+
+    source: a network, a model or a predictor.
+    head: how the outputs of a network are read, a head or its name; None: class logits.
+    """
     return task_of(source, head) == "multilabel"
 
 
 def is_regression(source: Any, data: Any, head: Head | str | None = None) -> bool:
     """Whether networks predict numbers: by the head, or where none is known by the targets.
 
-    source: a network, a model or a predictor. data: with targets; those of a network without a head
-    tell a regression where some are not whole.
+    source: a network, a model or a predictor.
+    data: data with targets; those of a network without a head tell a regression where some are not
+      whole.
+    head: how the outputs of a network are read, a head or its name; None: unknown.
     """
     if head is not None:
         return as_head(head).task == "regression"
@@ -166,7 +184,7 @@ def is_regression(source: Any, data: Any, head: Head | str | None = None) -> boo
 
 
 def same_head(first: Head, second: Head) -> bool:
-    """Whether two heads read outputs alike."""
+    """Whether the heads `first` and `second` read outputs alike."""
     return (first.name, dict(first.options)) == (second.name, dict(second.options))
 
 
@@ -201,7 +219,8 @@ def check_passes(passes: object) -> None:
 def plain(net: nn.Module, *, head: Head | str | None = None, output: Output = None) -> Model:
     """The answer of one network in evaluation mode: a model with one member.
 
-    head: how outputs are read, a head or its name; None for class logits.
+    net: the network.
+    head: how the outputs of a network are read, a head or its name; None: class logits.
     output: where the outputs are in what the network returns, as for `nescio.observe`.
     """
     if not isinstance(net, nn.Module):
@@ -217,7 +236,9 @@ def ensemble(
     """The uniform mixture of networks that were trained separately; `train(members=M)` trains one.
 
     Networks of one architecture are stacked. Others, and predictors, answer one after the other.
-    head: how the outputs of networks are read, a head or its name; None for class logits.
+
+    nets: the networks or predictors.
+    head: how the outputs of networks are read, a head or its name; None: class logits.
     output: where the outputs are in what the networks return, as for `nescio.observe`.
     """
     if callable(nets) or not isinstance(nets, Iterable) or not (nets := list(nets)):

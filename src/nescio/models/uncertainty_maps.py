@@ -25,14 +25,30 @@ OUTPUTS = 32 << 20  # bytes of the predictions of one part, of predictors that h
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class UncertaintyMaps:
-    """The labels of N images and how uncertain they are, pixel by pixel; entropies in nats."""
+    """The labels of N images and how uncertain they are, pixel by pixel; entropies in nats.
 
-    labels: Tensor  # (N, H, W) the most probable class
-    least_confidence: Tensor  # (N, H, W) one minus the largest probability
-    predictive_entropy: Tensor  # (N, H, W) total uncertainty
-    expected_entropy: Tensor  # (N, H, W) aleatoric: what the members say on average
-    mutual_information: Tensor  # (N, H, W) epistemic: how much the members disagree
-    probs: Tensor | None = None  # (N, H, W, C) of the mixture, where they were asked for
+    labels: the most probable class, `(N, H, W)`.
+    least_confidence: one minus the largest probability, `(N, H, W)`.
+    predictive_entropy: total uncertainty, `(N, H, W)`.
+    expected_entropy: aleatoric uncertainty, the mean entropy of the members, `(N, H, W)`.
+    mutual_information: epistemic uncertainty, how much the members disagree, `(N, H, W)`.
+    probs: probabilities of the mixture, `(N, H, W, C)`, where they were asked for.
+    members: number of members.
+    labels: the most probable class, `(N, H, W)`.
+    least_confidence: one minus the largest probability, `(N, H, W)`.
+    predictive_entropy: total uncertainty, `(N, H, W)`.
+    expected_entropy: aleatoric uncertainty, the mean entropy of the members, `(N, H, W)`.
+    mutual_information: epistemic uncertainty, how much the members disagree, `(N, H, W)`.
+    probs: probabilities of the mixture, `(N, H, W, C)`, where they were asked for.
+    members: number of members.
+    """
+
+    labels: Tensor
+    least_confidence: Tensor
+    predictive_entropy: Tensor
+    expected_entropy: Tensor
+    mutual_information: Tensor
+    probs: Tensor | None = None
     members: int
 
     @property
@@ -61,14 +77,15 @@ def uncertainty_maps(
     The numbers are those of `nescio.measures`, but the prediction of all members `(M, N, H, W, C)`
     is never in memory: members and images are gone through in parts.
 
-    predictor: a network, a model, MC dropout or any other predictor of classes.
-    x: the inputs `(N, ...)`. probs: also give the mean probabilities `(N, H, W, C)`.
-
     >>> from nescio import models, nets
     >>> net = nets.dilated_cnn((3, 9, 12), 4, width=4, dropout=0.5)
     >>> maps = uncertainty_maps(models.mc_dropout(net, passes=5), torch.rand(2, 3, 9, 12))
     >>> maps.labels.shape, bool((maps.mutual_information >= 0).all())
     (torch.Size([2, 9, 12]), True)
+
+    predictor: a network, a model, MC dropout or any other predictor of classes.
+    x: the inputs `(N, ...)`.
+    probs: whether to give the mean probabilities `(N, H, W, C)`, too.
     """
     predictor = plain(predictor) if isinstance(predictor, nn.Module) else predictor
     x = door.as_network_inputs(

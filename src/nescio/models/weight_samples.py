@@ -17,7 +17,12 @@ from nescio.nets.mlp import VariationalLinear
 
 @predictors.register
 def weight_samples(model: Model, *, passes: int = 100, seed: int = 0) -> Model:
-    """Members are `passes` draws of the weights of each network: ordinary networks, stacked."""
+    """Members are `passes` draws of the weights of each network: ordinary networks, stacked.
+
+    model: a trained model with variational layers, such as those of `nescio.nets.bayesian_mlp`.
+    passes: number of draws of each network.
+    seed: seed of the random draws.
+    """
     check_passes(passes)
     if not hasattr(model, "tensors"):
         raise NescioError(f"weight_samples reads a trained model, got {type(model).__name__}")

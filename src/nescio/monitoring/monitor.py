@@ -72,27 +72,44 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Monitor:
-    """Where a stream of scores stands; `update` gives a new value, of the same size.
+    """The state of a test for drift of a stream of scores; `update` gives the next one.
 
-    Counts and capital are those at the last multiple of 64 scores, and the bins of the scores since
-    then wait in `pending`: so results do not depend on how the stream is cut into batches.
+    It does not grow with the stream. Counts and capital are those at the last multiple of 64
+    scores, and the bins of the scores since then wait in `pending`: so results do not depend on how
+    the stream is cut into batches.
+
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    seed: seed of the random draws.
+    shard: which part of the calibration scores it has, of how many.
+    source: digest of all calibration scores.
+    edges: edges of the bins, fixed beforehand.
+    counts: scores of calibration and stream, by bin.
+    logs: log of the capital of each bet.
+    pending: bins of the scores that are not counted yet.
+    trail: digest of all bins but the pending ones, by which ties are broken.
+    waited: number of scores before the first bet; None while all scores are alike.
+    count: number of scores of the stream.
+    log_martingale: log of the capital now, 0 at the start.
+    alarm: index in the stream, from 0, at which the capital was first large enough; None: no alarm.
+    peaks: highest values of the log martingale, for `history`.
+    files: digests of the last files that `nescio monitor` read.
     """
 
     false_alarm: float
     seed: int
-    shard: tuple[int, int]  # which part of the calibration scores, of how many
-    source: str  # a digest of all calibration scores
-    edges: Floats  # of the bins, fixed beforehand
-    counts: NDArray[np.int64]  # of calibration and stream, by bin
-    logs: Floats  # of the capital of each bet
-    pending: NDArray[np.int64]  # bins
-    trail: int  # a digest of all bins but the pending ones: ties are broken by it
-    waited: int | None  # scores before the first bet; None while all scores are alike
-    count: int  # scores of the stream
-    log_martingale: float  # the capital now, 0 at the start
-    alarm: int | None  # the index in the stream, from 0, at which the capital first sufficed
+    shard: tuple[int, int]
+    source: str
+    edges: Floats
+    counts: NDArray[np.int64]
+    logs: Floats
+    pending: NDArray[np.int64]
+    trail: int
+    waited: int | None
+    count: int
+    log_martingale: float
+    alarm: int | None
     peaks: Peaks
-    files: tuple[str, ...] = ()  # digests of the last files that `nescio monitor` read
+    files: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         alarm = "no alarm" if self.alarm is None else f"ALARM at score {self.alarm}, from 0"
@@ -105,7 +122,11 @@ class Monitor:
         return monitor_html(self)
 
     def plot(self, *, changed: int | None = None) -> "Figure":
-        """The martingale over the stream; `changed` marks where the data are known to change."""
+        """The martingale over the stream, as a figure.
+
+        changed: index in the stream where the data are known to change, which is marked; None: no
+          mark.
+        """
         from nescio.report import plots
 
         figure: Figure = plots.martingale(self, changed=changed)
@@ -129,8 +150,8 @@ class Monitor:
     def update(self, scores: Any) -> "Monitor":
         """The monitor after more scores; larger is further out.
 
-        scores: one, an array, the decisions of a guard, or an iterable of these, such as those of
-        a loader's batches. They are read in single precision, as tables of decisions hold them.
+        scores: one, an array, the decisions of a guard, or an iterable of these, such as those of a
+          loader's batches. They are read in single precision, as tables of decisions hold them.
         """
         scores = getattr(scores, "score", scores)
         if _is_stream(scores):
@@ -143,7 +164,7 @@ class Monitor:
         return now
 
     def save(self, path: str | Path) -> Path:
-        """Write the monitor to one file; a crash leaves the old file or the new one."""
+        """Write the monitor to one file at `path`; a crash leaves the old file or the new one."""
         arrays = {"edges": self.edges, "counts": self.counts, "logs": self.logs}
         arrays |= {"pending": self.pending, "heights": self.peaks.heights}
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -164,11 +185,7 @@ def monitor(
     shard: int = 0,
     shards: int = 1,
 ) -> Monitor:
-    """A monitor for a stream of scores like these, of data that nothing was fitted on.
-
-    Of a guard, the scores of the samples of its guarantees, for a stream of `guard(x).score`.
-    A quarter of the scores, at most 4 a bin, chosen by `seed`, fixes the bins and is not counted.
-    shard, shards: for streams in parallel; each gets its own part of the scores, see `merge`.
+    """A monitor that raises an alarm when the scores of a stream drift from the calibration scores.
 
     >>> rng = np.random.default_rng(0)
     >>> quiet = monitor(rng.normal(size=1000)).update(rng.normal(size=5000))
@@ -176,6 +193,15 @@ def monitor(
     True
     >>> quiet.update(rng.normal(3, 1, size=100)).alarm
     5005
+
+    calibration_scores: scores of data that nothing was fitted on, `(N,)`, or an iterable of them;
+      or a guard, whose calibration scores are read, for a stream of `guard(x).score`.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    bins: largest number of bins; a quarter of the scores, at most 4 per bin, fixes them and is not
+      counted.
+    seed: seed of the random draws: of the scores that fix the bins, and of ties.
+    shard, shards: number of this stream and of all, for streams in parallel; each gets its own part
+      of the scores, see `merge`.
     """
     if isinstance(calibration_scores, Guard | RegressionGuard):
         calibration_scores = np.concatenate([r.scores.cpu() for r in calibration_scores.rules])
@@ -323,7 +349,12 @@ def _check(false_alarm: float, bins: int, shard: int, shards: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Merged:
-    """Several monitors now; watch `alarm` whenever they are merged, as often as wanted."""
+    """Several monitors now; watch `alarm` whenever they are merged, as often as wanted.
+
+    monitors: the monitors.
+    log_martingale: log of the mean of their martingales.
+    false_alarm: the largest probability that there is ever an alarm although nothing changes.
+    """
 
     monitors: tuple[Monitor, ...]
     log_martingale: float
@@ -346,7 +377,7 @@ class Merged:
 
 
 def merge(monitors: Sequence[Monitor]) -> Merged:
-    """The mean of the martingales of shards, made with `monitor(..., shard=i, shards=n)`."""
+    """The mean of the martingales of `monitors`, made with `monitor(..., shard=i, shards=n)`."""
     if not monitors or not all(isinstance(one, Monitor) for one in monitors):
         raise NescioError("merge takes a list of one or more monitors")
     for one, two in combinations(monitors, 2):

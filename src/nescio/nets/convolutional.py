@@ -19,9 +19,11 @@ def digit_cnn(
 ) -> nn.Module:
     """Two 3x3 convolutions, the second strided, and two linear layers; dropout before the last.
 
-    inputs: channels, height and width. outputs: classes. dropout: a share in [0, 1).
-
         digit_cnn((1, 8, 8), 10)
+
+    inputs: channels, height and width of an image.
+    outputs: number of outputs, such as classes.
+    dropout: dropout rate, in [0, 1).
     """
     channels, height, width = image_shape("digit_cnn", inputs)
     convolutions = [
@@ -41,9 +43,14 @@ def small_cnn(
     """Two strided 5x5 convolutions, `width` and 2 `width` channels, and a layer of 128.
 
     It trains on a laptop in seconds per epoch: about 200,000 weights for gray images of 28x28 and
-    ten classes. Dropout stands before the last layer.
+    ten classes.
 
         small_cnn((1, 28, 28), 10, width=16)
+
+    inputs: channels, height and width of an image.
+    outputs: number of outputs, such as classes.
+    width: number of channels of the first convolution.
+    dropout: dropout rate before the last layer, in [0, 1).
     """
     channels, height, across = image_shape("small_cnn", inputs)
     if min(*inputs, outputs, width) < 1:
@@ -69,9 +76,13 @@ def lenet(
 
     The LeNet of Madry et al. (2018) and Hein et al. (2019), for MNIST and its relatives. The
     convolutions keep the size of the image, the poolings halve it; 3.27 million weights for 28x28
-    and ten classes. Dropout stands before the last layer.
+    and ten classes.
 
         lenet((1, 28, 28), 10)
+
+    inputs: channels, height and width of an image.
+    outputs: number of outputs, such as classes.
+    dropout: dropout rate before the last layer, in [0, 1).
     """
     channels, height, width = image_shape("lenet", inputs)
     if min(channels, height // 4, width // 4, outputs) < 1:
@@ -150,6 +161,11 @@ def resnet(
 
     Each stage has `blocks` blocks and the later two halve the image: 6 `blocks` + 2 layers, so that
     3 blocks are ResNet-20 with 0.27 million weights. BatchNorm after every convolution.
+
+    inputs: channels, height and width of an image.
+    outputs: number of outputs, such as classes.
+    blocks: number of blocks in each stage.
+    width: number of channels of the first stage.
     stem: stride of the first convolution; 2 takes a quarter of the time, with 5x5 windows.
     hidden: units of a layer before the last one, which can fall silent far from the data; 0: none.
     """

@@ -26,24 +26,24 @@ C = TypeVar("C")
 
 
 def unwrapped(net: nn.Module) -> nn.Module:
-    """The network as it was written, behind `torch.compile` and `DataParallel`."""
+    """The network `net` as it was written, behind `torch.compile` and `DataParallel`."""
     while type(net).__name__ in WRAPPERS:
         net = getattr(net, WRAPPERS[type(net).__name__])
     return net
 
 
 def is_scripted(net: nn.Module) -> bool:
-    """Whether a network, or a part of it, is TorchScript, whose layers and weights are sealed."""
+    """Whether `net`, or a part of it, is TorchScript, whose layers and weights are sealed."""
     return any(isinstance(module, torch.jit.ScriptModule) for module in net.modules())
 
 
 def copied(net: nn.Module) -> nn.Module:
-    """A deep copy, or an error that says why there is none."""
+    """A deep copy of `net`, or an error that says why there is none."""
     return _copy(net, {})
 
 
 def sharing(net: nn.Module) -> nn.Module:
-    """A copy in evaluation mode whose frozen weights are those of the network, in its memory."""
+    """A copy of `net` in evaluation mode that shares its weights, frozen, in the same memory."""
     memo: dict[int, Any] = {}
     for module in net.modules():
         if isinstance(module, torch.jit.ScriptModule):
@@ -62,12 +62,16 @@ def sharing(net: nn.Module) -> nn.Module:
 
 
 class Copies(Generic[C]):
-    """What `make` makes of a network, with a copy of it; as often as there are calls at a time."""
+    """What `make` makes of a network, with a copy of it; as often as there are calls at a time.
+
+    net: the network.
+    make: a function of a copy of it.
+    fixed: whether nobody else can change the network; if not, it is looked at every time.
+    """
 
     def __init__(
         self, net: nn.Module, make: Callable[[nn.Module], C], *, fixed: bool = True
     ) -> None:
-        """fixed: whether nobody else can change the network; if not, it is looked at every time."""
         self.net, self.make, self.fixed = net, make, fixed
         self._free: list[C] = []
         self._state: object = None

@@ -21,10 +21,16 @@ def dilated_cnn(
     """Convolutions 3x3 that keep the size of the image, each twice as far apart as the one before.
 
     It returns `(N, outputs, H, W)`, class logits for each pixel, from 2^depth - 1 pixels
-    around it each way; `inputs` of another height and width run as well. Dropout of whole channels
-    stands before the last layer, which is a 1x1 convolution.
+    around it each way; images of another height and width run as well. The last layer is a 1x1
+    convolution.
 
         dilated_cnn((3, 90, 120), 11, width=32)
+
+    inputs: channels, height and width of an image.
+    outputs: number of classes.
+    width: number of channels of each layer.
+    depth: number of 3x3 convolutions.
+    dropout: dropout rate of whole channels before the last layer, in [0, 1).
     """
     channels, _, _ = image_shape("dilated_cnn", inputs)
     if min(*inputs, outputs, width, depth) < 1:

@@ -18,7 +18,7 @@ P = ParamSpec("P")
 
 
 def network(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
-    """Register a function that returns an `nn.Module`; the module keeps its name and options."""
+    """Register a `function` that returns an `nn.Module`; the module keeps its name and options."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -45,7 +45,7 @@ def made_by(module: nn.Module) -> dict[str, Any] | None:
 
 
 def needed_by(make_net: Any) -> list[str]:
-    """The positional arguments that a factory cannot do without; a module is none."""
+    """The positional arguments that the factory `make_net` cannot do without; a module is none."""
     try:
         parameters = inspect.signature(make_net).parameters.values()
     except (TypeError, ValueError):
@@ -77,6 +77,7 @@ class Standardize(nn.Module):
         self.register_buffer("scale", scale.clone())
 
     def forward(self, x: Tensor) -> Tensor:
+        """The inputs `x`, standardized."""
         return (x - self.mean) / self.scale
 
 
@@ -84,12 +85,14 @@ def encoded(net: nn.Module, columns: Columns) -> nn.Module:
     """The network with the encoding of its inputs: it then reads tables wherever it is used.
 
     The result shares the weights of `net`, which is left as it is; files of models and guards
-    hold the encoding too. columns: from `nescio.data.learn_columns` on the training rows; `net`
-    reads its `columns.width` numbers.
+    hold the encoding too.
 
     >>> from nescio.data import learn_columns, read_table
     >>> columns = learn_columns(read_table({"age": [40, 51, None], "ward": ["A", "B", "A"]}))
     >>> net = encoded(nn.Linear(columns.width, 2), columns)
+
+    net: the network; it reads the `columns.width` numbers of the encoding.
+    columns: from `nescio.data.learn_columns` on the training rows.
     """
     if not isinstance(columns, Columns):
         raise NescioError(f"columns come from learn_columns, got {type(columns).__name__}")
@@ -99,13 +102,13 @@ def encoded(net: nn.Module, columns: Columns) -> nn.Module:
 
 
 def named_columns(net: nn.Module, data: Any) -> nn.Module:
-    """The network with the names of its inputs, where the data are a table of numbers."""
+    """The network `net` with the names of its inputs, where `data` are a table of numbers."""
     names = frame_names(data)
     return encoded(net, as_they_are(names)) if names and columns_of(net) is None else net
 
 
 def columns_of(net: nn.Module) -> Columns | None:
-    """The encoding of the inputs of a network; None: it reads numbers as they are."""
+    """The encoding of the inputs of `net`; None: it reads numbers as they are."""
     found = (getattr(module, "nescio_columns", None) for module in net.modules())
     return next((columns for columns in found if columns is not None), None)
 
@@ -121,7 +124,7 @@ def is_scaled(net: nn.Module) -> bool:
 
 
 def marks_steps(net: nn.Module) -> bool:
-    """Whether the last channel of the inputs says which steps of a sequence there are."""
+    """Whether the last channel of the inputs of `net` says which steps of a sequence there are."""
     return any(getattr(module, "marked", False) for module in net.modules())
 
 

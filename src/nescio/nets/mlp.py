@@ -26,7 +26,12 @@ def mlp(
 ) -> nn.Module:
     """Fully connected layers with ReLU, leaky ReLU, tanh or Swish between, and dropout after each.
 
-    `inputs` is a number of features or the shape of an image; `slope` is that of leaky ReLU.
+    inputs: number of features, or the shape of an image, which is flattened.
+    outputs: number of outputs, such as classes.
+    widths: widths of the hidden layers.
+    activation: "relu", "leaky_relu", "tanh" or "swish".
+    slope: slope of leaky ReLU below zero.
+    dropout: dropout rate after each hidden layer, in [0, 1).
     """
     if activation not in ACTIVATIONS:
         raise NescioError(f"unknown activation {activation!r}; known: {', '.join(ACTIVATIONS)}")
@@ -81,7 +86,12 @@ def bayesian_mlp(
 ) -> nn.Module:
     """An mlp with a distribution over each weight, for the loss `elbo` (Bayes-by-backprop).
 
-    `spread` is the standard deviation of the weights at the start.
+    inputs: number of features, or the shape of an image, which is flattened.
+    outputs: number of outputs, such as classes.
+    widths: widths of the hidden layers.
+    activation: "relu", "leaky_relu", "tanh" or "swish".
+    spread: standard deviation of the weights at the start.
+    dropout: dropout rate after each hidden layer, in [0, 1).
     """
     if not spread > 0:
         raise NescioError(f"spread must be positive, got {spread}")

@@ -43,11 +43,13 @@ def onnx_network(
     It answers, guards, scores and monitors as any other; it has no gradients, so there are no
     attacks, and no layers, so there is no geometry.
 
-    output: the name of the output with the logits; needed where there are several. A softmax or
-    sigmoid that it ends in is left out. features: the name of an output, or of any tensor in the
-    graph, that detectors read; None: what enters the last linear layer, or where that is not found,
-    the logits. probabilities: whether the output holds these, where no softmax is seen that makes
-    them, as of trees.
+    path: the .onnx file.
+    output: name of the output with the logits; needed where there are several. A softmax or sigmoid
+      that it ends in is left out.
+    features: name of an output, or of any tensor in the graph, that detectors read; None: what
+      enters the last linear layer, or where that is not found, the logits.
+    probabilities: whether the output holds these, where no softmax is seen that makes them, as of
+      trees.
     """
     onnx, runtime = _packages()
     if not Path(path).is_file():
@@ -141,10 +143,14 @@ class OnnxSession:
 
 
 class OnnxNetwork(nn.Module):
-    """A network that onnxruntime runs; made by `onnx_network`."""
+    """A network that onnxruntime runs; made by `onnx_network`.
+
+    session: the session that runs it, and what is read in it.
+    digest: digest of the file and of what is read in it, `(32,)` of uint8.
+    """
 
     latent_layer = FEATURES
-    digest: Tensor  # (32,) of the file and of what is read in it
+    digest: Tensor
 
     def __init__(self, session: OnnxSession, digest: Tensor) -> None:
         super().__init__()

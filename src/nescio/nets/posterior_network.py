@@ -93,12 +93,16 @@ def posterior_network(
 
     Its head is `heads.dirichlet(activation="exp", floor=1)`: concentrations are evidence + 1.
 
-    inputs: a number of features, for an mlp with these `widths`, or the shape of an image, for
-    small_cnn. latent: the number of its outputs, which densities are of. flows: radial flows.
-    density: "classes", one for each class (posterior network), or "shared", one for all, divided
-    by a softmax (natural posterior network); few radial flows are too smooth for many classes.
-    counts: the number of samples of each class; by default sqrt(4 pi)^latent for each, at which a
-    usual latent point has an evidence of about 1 at the start.
+    inputs: number of features, for an mlp with these `widths`, or the shape of an image, for
+      small_cnn.
+    outputs: number of classes.
+    latent: dimension of the latent space, which densities are of.
+    flows: number of radial flows of a density.
+    density: "classes", one for each class (posterior network), or "shared", one for all, divided by
+      a softmax (natural posterior network); few radial flows are too smooth for many classes.
+    counts: number of samples of each class; None: sqrt(4 pi)^latent for each, at which a usual
+      latent vector has an evidence of about 1 at the start.
+    widths: widths of the hidden layers of the mlp.
     """
     if min(latent, flows, outputs) < 1:
         raise NescioError(f"sizes must be positive, got {latent=}, {flows=}, {outputs=}")

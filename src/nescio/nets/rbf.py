@@ -55,8 +55,13 @@ def rbf(
 ) -> nn.Module:
     """Weighted sums of Gaussian bumps around fixed centers; far away every class is as likely.
 
-    `inputs` is a number of features or the shape of an image, which is flattened. The centers are
-    random numbers until `centered` moves them to data; `median_gamma` finds a width for them.
+    The centers are random numbers until `centered` moves them to data; `median_gamma` finds a width
+    for them.
+
+    inputs: number of features, or the shape of an image, which is flattened.
+    outputs: number of outputs, such as classes.
+    centers: number of centers.
+    gamma: one over the squared width of a bump, which is exp(-gamma d^2) at a distance d.
     """
     features = prod((inputs,) if isinstance(inputs, int) else tuple(inputs))
     if min(features, outputs, centers) < 1:
@@ -71,9 +76,13 @@ def rbf(
 def centered(net: nn.Module, x: Any, *, method: str = "points", seed: int = 0) -> nn.Module:
     """A copy of an rbf network whose centers are data `(N, ...)`.
 
-    method: "points", drawn from the data without repetition, or "k-means".
     For an rbf behind a `Standardize` the data are scaled first:
     `train(lambda: centered(standardized(rbf(2, 2), x), x), (x, y))`.
+
+    net: a network of `rbf`.
+    x: the data.
+    method: "points", drawn from the data without repetition, or "k-means".
+    seed: seed of the random draws.
     """
     copy = deepcopy(net)
     layer = find_rbf(copy)
@@ -92,7 +101,10 @@ def centered(net: nn.Module, x: Any, *, method: str = "points", seed: int = 0) -
 
 
 def median_gamma(x: Any, *, seed: int = 0) -> float:
-    """One over the median squared distance of two points of `x` `(N, ...)`, of at most 1000."""
+    """One over the median squared distance of two samples of `x` `(N, ...)`, of at most 1000.
+
+    seed: seed of the draw of the 1000 samples.
+    """
     points = as_inputs(x, "x", dtype=torch.float64).flatten(1)
     rows = np.random.default_rng(seed).permutation(len(points))[:PAIRS]
     distances = torch.pdist(points[rows]).square()

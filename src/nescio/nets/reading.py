@@ -17,12 +17,17 @@ LOGITS = "logits"
 
 
 def reads_tokens(net: nn.Module) -> bool:
-    """Whether whole numbers enter as they are."""
+    """Whether whole numbers enter `net` as they are."""
     return any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) for m in net.modules())
 
 
 def entering(x: Any, device: torch.device, dtype: torch.dtype, *, tokens: bool) -> Any:
-    """Checked inputs as a network reads them; of several tensors, whole numbers stay whole."""
+    """Checked inputs as a network reads them; of several tensors, whole numbers stay whole.
+
+    x: the inputs, a tensor or several.
+    device, dtype: device and number type of the network.
+    tokens: whether whole numbers of one tensor stay whole, too.
+    """
     if isinstance(x, Bundle):
         return x.map(lambda part: entering(part, device, dtype, tokens=True))
     whole = not (x.is_floating_point() or x.dtype == torch.uint8)
@@ -33,6 +38,9 @@ def arguments(net: nn.Module, x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """How a network is called on inputs: a tuple by position, a mapping by keywords.
 
     A network whose forward does not take the parts one by one gets the tuple or mapping itself.
+
+    net: the network.
+    x: its inputs, a tensor or several.
     """
     if not isinstance(x, Bundle):
         return (x,), {}
@@ -47,14 +55,14 @@ def arguments(net: nn.Module, x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def called(net: nn.Module, x: Any) -> Any:
-    """What a network returns for inputs as it reads them."""
+    """What `net` returns for inputs `x` as it reads them."""
     args, keywords = arguments(net, x)
     return net(*args, **keywords)
 
 
 @contextmanager
 def refusing_shapes(x: Any) -> Iterator[None]:
-    """Say which inputs a network did not take, in one line."""
+    """Say which inputs `x` a network did not take, in one line."""
     try:
         yield
     except NescioError:
@@ -75,6 +83,8 @@ def located(result: Any) -> Output:
     """Where the logits are in what a network returns; None: it is the logits, or unclear.
 
     `.logits` or the key "logits"; in a tuple, the only tensor of shape (samples, classes).
+
+    result: what the network returns.
     """
     if isinstance(result, Mapping):
         return LOGITS if LOGITS in result else None
@@ -93,6 +103,10 @@ def selected(result: Any, output: Output = None, *, net: nn.Module | None = None
     A network returns the classes on axis 1, `(N, C, *axes)`, as torch's cross_entropy reads them.
     This is the one place where they become the last axis. One that is known to have them there
     already, as it ends in a linear layer, is refused: the user may mean either.
+
+    result: what the network returns.
+    output: an index, a key or a function; None: they are looked for.
+    net: the network; None: unknown.
     """
     logits = found(result, output)
     if logits.ndim > 2 and net is not None and _ends_linear(net):
@@ -111,7 +125,11 @@ def _ends_linear(net: nn.Module) -> bool:
 
 
 def found(result: Any, output: Output = None) -> Tensor:
-    """The logits as the network returns them: named by `output`, or where they are found."""
+    """The logits as the network returns them: named by `output`, or where they are found.
+
+    result: what the network returns.
+    output: an index, a key or a function; None: they are looked for.
+    """
     place = located(result) if output is None and not isinstance(result, Tensor) else output
     try:
         chosen = result if place is None else _pick(result, place)
@@ -152,12 +170,14 @@ def classes_last(net: nn.Module) -> nn.Sequential:
 
     A linear layer on every step of a sequence gives such outputs; nescio, as torch's
     cross_entropy, reads classes on axis 1.
+
+    net: the network.
     """
     return nn.Sequential(net, ClassesSecond())
 
 
 def returning(net: nn.Module, output: Output) -> nn.Module:
-    """A copy of a network that returns the logits alone; without `output`, the network itself."""
+    """A copy of `net` that returns the logits alone, at `output`; None: the network itself."""
     net = unwrapped(net)
     if output is None:
         return net

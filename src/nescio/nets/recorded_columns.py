@@ -10,12 +10,16 @@ LEAST = 2.0**-52  # probabilities are at least this, so that they have a logarit
 
 
 def as_logits(probabilities: Tensor) -> Tensor:
-    """Logits of which the softmax gives probabilities; those below 2 ** -52 are read as that."""
+    """Logits whose softmax gives `probabilities`; those below 2 ** -52 are read as that."""
     return probabilities.clamp(min=LEAST).log()
 
 
 class RecordedColumns(nn.Module):
-    """Logits and features, each some columns of the inputs `(N, columns)`; nothing is computed."""
+    """Logits and features, each some columns of the inputs `(N, columns)`; nothing is computed.
+
+    logits: indices of the columns of the logits, `(C,)`.
+    features: indices of the columns of the features, `(F,)`.
+    """
 
     latent_layer = "features"
     logit_columns: Tensor  # (C,)
@@ -28,6 +32,7 @@ class RecordedColumns(nn.Module):
         self.features = nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
+        """The logits of inputs `x`, `(N, C)`."""
         self.features(x[:, self.feature_columns])
         return x[:, self.logit_columns]
 
@@ -38,8 +43,11 @@ def recorded_columns(
 ) -> RecordedColumns:
     """Nothing to train: logits and features of a network elsewhere, given as columns of inputs.
 
-    inputs: the number of columns: the logits of each of the `members`, then their features; where
-    there are no features, the logits are the features. outputs: the number of classes.
+    inputs: number of columns: the logits of each of the `members`, then their features; where there
+      are no features, the logits are the features.
+    outputs: number of classes.
+    members: number of networks.
+    member: index of this one.
     """
     wide, rest = divmod(inputs - members * outputs, members)
     if min(outputs, members) < 1 or wide < 0 or rest or not 0 <= member < members:

@@ -39,22 +39,27 @@ def lstm(
 ) -> nn.Module:
     """Long short-term memory over the steps of a sequence; one answer, or one at every step.
 
-    inputs: the shape of one sequence, `(channels + 1, length)`; the last channel is 1 where there
-      is a step and 0 in the padding. Sequences of other lengths run as well; one of padding alone is
+        lstm((13, 29), 9, width=64, dropout=0.25)
+        lstm(20, 6, vocabulary=5000, dropout=0.25, word_dropout=0.1)
+
+    inputs: shape of one sequence, `(channels + 1, length)`; the last channel is 1 where there is a
+      step and 0 in the padding. Sequences of other lengths run as well; one of padding alone is
       refused. `nescio.train(..., standardize=True)` scales channels over the marked steps. With
       `vocabulary` a sequence is `(length,)` whole numbers.
-    width, depth: the size of the states; the number of layers.
-    dropout: of inputs, states and outputs. dropout_kind: "variational" for one mask per sequence,
-      the same at every step; "naive" for a new mask at every step, and none for states.
-    input_dropout: of what enters the first layer; None: as `dropout`.
+    outputs: number of outputs, such as classes.
+    width: size of the states.
+    depth: number of layers.
+    dropout: dropout rate of inputs, states and outputs.
+    dropout_kind: "variational" for one mask per sequence, the same at every step; "naive" for a new
+      mask at every step, and none for states.
+    input_dropout: dropout rate of what enters the first layer; None: as `dropout`.
     pooling: what is answered from, the "last" state or the "mean" of the states.
     per_step: whether there is an answer at every step, `(N, outputs, length)`.
     marked: False where no channel marks steps, and all of them count.
-    vocabulary: the number of tokens. embedding: numbers per token. word_dropout: the share of words
-      that is dropped, each in its whole sequence. padding: the token that stands for no word.
-
-        lstm((13, 29), 9, width=64, dropout=0.25)
-        lstm(20, 6, vocabulary=5000, dropout=0.25, word_dropout=0.1)
+    vocabulary: number of tokens; None: the inputs are numbers.
+    embedding: how many numbers stand for a token.
+    word_dropout: share of the tokens that is dropped, each in its whole sequence.
+    padding: the token that stands for no word.
     """
     options = RecurrentOptions(
         cell="lstm",
@@ -92,9 +97,28 @@ def gru(
     word_dropout: float = 0.0,
     padding: int = 0,
 ) -> nn.Module:
-    """Gated recurrent units over the steps of a sequence; the options are those of `lstm`.
+    """Gated recurrent units over the steps of a sequence; one answer, or one at every step.
 
-    gru((13, 29), 9, width=64, dropout=0.25)
+        gru((13, 29), 9, width=64, dropout=0.25)
+
+    inputs: shape of one sequence, `(channels + 1, length)`; the last channel is 1 where there is a
+      step and 0 in the padding. Sequences of other lengths run as well; one of padding alone is
+      refused. `nescio.train(..., standardize=True)` scales channels over the marked steps. With
+      `vocabulary` a sequence is `(length,)` whole numbers.
+    outputs: number of outputs, such as classes.
+    width: size of the states.
+    depth: number of layers.
+    dropout: dropout rate of inputs, states and outputs.
+    dropout_kind: "variational" for one mask per sequence, the same at every step; "naive" for a new
+      mask at every step, and none for states.
+    input_dropout: dropout rate of what enters the first layer; None: as `dropout`.
+    pooling: what is answered from, the "last" state or the "mean" of the states.
+    per_step: whether there is an answer at every step, `(N, outputs, length)`.
+    marked: False where no channel marks steps, and all of them count.
+    vocabulary: number of tokens; None: the inputs are numbers.
+    embedding: how many numbers stand for a token.
+    word_dropout: share of the tokens that is dropped, each in its whole sequence.
+    padding: the token that stands for no word.
     """
     options = RecurrentOptions(
         cell="gru",

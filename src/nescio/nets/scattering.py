@@ -32,11 +32,15 @@ def scattering(
 ) -> nn.Module:
     """A fixed wavelet scattering transform of order 2, then one trained layer, or two.
 
-    inputs: channels, height and width. scales: octaves of wavelets; averages are over windows of
-    2^scales pixels. orientations: of the wavelets, over half a turn. hidden: units of a layer with
-    ReLU before the last one; 0 for none. Channels are scaled by their statistics (BatchNorm).
+    Channels are scaled by their statistics (BatchNorm).
 
         scattering((1, 28, 28), 10, scales=2, orientations=8)
+
+    inputs: channels, height and width of an image.
+    outputs: number of outputs, such as classes.
+    scales: octaves of wavelets; averages are over windows of 2^scales pixels.
+    orientations: number of orientations of the wavelets, over half a turn.
+    hidden: units of a layer with ReLU before the last one; 0: none.
     """
     channels, height, width = image_shape("scattering", inputs)
     if min(*inputs, outputs, scales, orientations, hidden + 1) < 1:
@@ -62,6 +66,10 @@ class Scattering(nn.Module):
     Images get zeros around them and are filtered on a torus. The filters are a tight frame: the
     energies of an image in the averages and in the wavelets sum to its own, so that no two images
     have coefficients further apart than they are themselves; `expansion` is a sharper bound.
+
+    height, width: size of the images.
+    scales: octaves of wavelets; averages are over windows of 2^scales pixels.
+    orientations: number of orientations of the wavelets, over half a turn.
     """
 
     low: Tensor  # (H', W') the transform of the average
@@ -95,11 +103,12 @@ class Scattering(nn.Module):
         return min(math.pow(largest, 1.5), self._averaged(self.low.double().abs()))
 
     def shift_bound(self, pixels: float) -> float:
-        """No image changes its coefficients by more than this times its norm when it moves so far.
+        """The largest change of the coefficients of an image that moves, as a share of its norm.
 
-        By whole pixels, in any direction: wavelets and moduli move along, and only the averages
-        tell. The bound grows in proportion to the distance, and falls to about a quarter with each
-        further scale: the averages are smoother, and there are fewer of them.
+        It moves by up to `pixels` whole pixels, in any direction: wavelets and moduli move along,
+        and only the averages tell. The bound grows in proportion to the distance, and falls to
+        about a quarter with each further scale: the averages are smoother, and there are fewer of
+        them.
         """
         height, width = self.low.shape
         rows, columns = (2 * math.pi * torch.fft.fftfreq(n).double() for n in (height, width))
@@ -123,9 +132,11 @@ class Scattering(nn.Module):
         return math.sqrt((1 + share + share * share) * largest) / step
 
     def forward(self, x: Tensor) -> Tensor:
+        """The coefficients of images `x`."""
         return scattering_coefficients(x, self)
 
     def extra_repr(self) -> str:
+        """Its sizes, for `print`."""
         return f"{self.scales} scales, {self.orientations} orientations, {self.paths} paths"
 
 

@@ -65,6 +65,8 @@ class Stack:
 
     Threads may call it at the same time: networks that run member by member get the weights of one
     in a copy that no other call has.
+
+    net: one of the networks, whose weights are not read.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -103,9 +105,11 @@ class Stack:
         )
 
     def takes(self, features: Sequence[int]) -> bool:
-        """Whether inputs of this shape can run stacked: vectors, sequences, or what is flattened.
+        """Whether inputs can run stacked: vectors, sequences, or what is flattened.
 
         Sequences are scaled by channel, `(channels, 1)`.
+
+        features: shape of one input.
         """
         first = _first(self.net)
         flat = len(features) == 1 or isinstance(first, nn.Flatten)
@@ -120,7 +124,12 @@ class Stack:
         return [tuple(m.mean.shape) for m in modules if isinstance(m, Standardize)]
 
     def __call__(self, tensors: Tensors, x: Inputs, rng: Rng | None = None) -> Tensor:
-        """Outputs `(M, N, *axes, O)` for inputs `(M, N, ...)`; with `rng` in training mode."""
+        """Outputs `(M, N, *axes, O)` of the M networks.
+
+        tensors: weights and buffers by name, each `(M, ...)`.
+        x: inputs of each network, `(M, N, ...)`.
+        rng: random numbers of dropout, in training mode; None: evaluation mode.
+        """
         if isinstance(x, Bundle) or self._layers is None or not self.takes(x.shape[2:]):
             return self._loop(tensors, x, rng)
         if not x.numel():  # products of nothing refuse nothing

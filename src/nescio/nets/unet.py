@@ -27,13 +27,18 @@ def unet(
 ) -> nn.Module:
     """Convolutions on `depth` sizes of the image, down and up again, with shortcuts across.
 
-    It returns `(N, outputs, H, W)`, class logits for each pixel; `inputs` of any other height and
-    width run as well. Each level has half the size of the one above and twice the channels, `width`
-    at the top; two 3x3 convolutions with BatchNorm on the way down and two on the way up. Dropout
-    of whole channels stands before and after the deepest level.
-    stem: pixels are read and answered in blocks of this size: 2 takes about a third of the time.
+    It returns `(N, outputs, H, W)`, class logits for each pixel; images of any other height and
+    width run as well. Each level has half the size of the one above and twice the channels, with
+    two 3x3 convolutions with BatchNorm on the way down and two on the way up.
 
         unet((3, 90, 120), 11, width=16, dropout=0.3)
+
+    inputs: channels, height and width of an image.
+    outputs: number of classes.
+    width: number of channels at the top.
+    depth: number of sizes of the image.
+    dropout: dropout rate of whole channels before and after the deepest level, in [0, 1).
+    stem: pixels are read and answered in blocks of this size: 2 takes about a third of the time.
     """
     channels, _, _ = image_shape("unet", inputs)
     if min(*inputs, outputs, width, depth, stem) < 1:

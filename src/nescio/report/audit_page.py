@@ -23,7 +23,12 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def audit_page(found: Findings | RegressionFindings) -> str:
-    """The page as text, with its figures inside; at most 5 MB, and it says what it leaves out."""
+    """The page of an audit as text, with its figures inside.
+
+    It has at most 5 MB, and says what it leaves out.
+
+    found: findings of an audit.
+    """
     for cut in CUTS:
         page = _rendered(found, cut)
         if len(page.encode()) <= MOST:

@@ -23,7 +23,12 @@ REASONS = 3  # why sections were not run, on one screen
 def audit_text(
     found: Findings | RegressionFindings, *, width: int | None = None, styled: bool | None = None
 ) -> str:
-    """The audit as text; by default plain and 100 wide unless standard output is a terminal."""
+    """The audit as text, for a terminal.
+
+    found: findings of an audit.
+    width: number of columns; None: those of the terminal, at most 100.
+    styled: whether to use colors and bold type; None: where standard output is a terminal.
+    """
     styled = is_terminal(sys.stdout) if styled is None else styled
     lines = _Lines(min(100, screen_width()) if width is None else width, styled)
     report = report_of(found)
@@ -54,10 +59,13 @@ def verdict_text(
     height: int | None = HEIGHT,
     styled: bool | None = None,
 ) -> str:
-    """The verdict and its findings: one screen of a terminal, by default 80 columns elsewhere.
+    """The verdict and its findings: one screen of a terminal.
 
-    height: lines; where there are more, findings that passed are left out, then the advice of the
-    others from the last on. None: no limit.
+    verdict: verdict of an audit.
+    width: number of columns; None: those of the terminal, at most 80.
+    height: number of lines; where there are more, findings that passed are left out, then the
+      advice of the others from the last on. None: no limit.
+    styled: whether to use colors and bold type; None: where standard output is a terminal.
     """
     styled = is_terminal(sys.stdout) if styled is None else styled
     width = min(80, screen_width()) if width is None else width
@@ -73,7 +81,12 @@ def verdict_text(
 
 
 def command_text(label: str, command: str, *, width: int | None = None) -> str:
-    """A command behind its label, continued by backslashes on a screen that it does not fit."""
+    """A command behind its label, continued by backslashes on a screen that it does not fit.
+
+    label: words before the command.
+    command: the command.
+    width: number of columns; None: those of the terminal, at most 80.
+    """
     room = (min(80, screen_width()) if width is None else width) - len(label) - 4
     lines = [""]
     for word in printable(command).split(" "):

@@ -18,7 +18,10 @@ SHOWN = 5  # details of a check
 
 
 def card_text(made: "SignedCard") -> str:
-    """What a card says, for a terminal."""
+    """What a card says, for a terminal.
+
+    made: a card with its signature.
+    """
     card = made.card
     lines = [
         f"safety card of {card.network!r}: {card.status}",
@@ -44,7 +47,11 @@ def signature_words(made: "SignedCard") -> str:
 
 
 def checks_text(path: str, checks: "Sequence[Check]") -> str:
-    """Every check, what it found, and what all of them show."""
+    """Every check, what it found, and what all of them show.
+
+    path: path of the card.
+    checks: the checks.
+    """
     width = max(len(one.name) for one in checks)
     lines = [path]
     for one in checks:

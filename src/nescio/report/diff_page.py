@@ -13,7 +13,10 @@ MIDDLE, REACH = 100.0, 92.0  # of a bar, in its own units
 
 
 def diff_page(found: "AuditDiff") -> str:
-    """The page as text."""
+    """The page of two audits side by side, as text.
+
+    found: differences of two audits.
+    """
     worse = bool(found.worse)
     return str(
         page_template("diff.html").render(

@@ -105,7 +105,10 @@ def diff_notes(found: "AuditDiff") -> list[str]:
 
 
 def diff_text(found: "AuditDiff") -> str:
-    """For a terminal."""
+    """Two audits side by side, for a terminal.
+
+    found: differences of two audits.
+    """
     width = screen_width()
     lines = textwrap.wrap(printable(f"{found.before} and {found.after}"), width)
     lines += textwrap.wrap(printable(headline(found)), width)
@@ -116,7 +119,10 @@ def diff_text(found: "AuditDiff") -> str:
 
 
 def diff_markdown(found: "AuditDiff") -> str:
-    """For a comment or a job page."""
+    """Two audits side by side in Markdown, for a comment or a job page.
+
+    found: differences of two audits.
+    """
     title = f"### {'Worse' if found.worse else 'Not worse'}: {found.before} and {found.after}"
     parts = [in_markdown(title), in_markdown(headline(found)), pipes(diff_grid(found))]
     return "\n\n".join([*parts, *map(in_markdown, diff_notes(found))]) + "\n"

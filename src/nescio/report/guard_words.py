@@ -54,7 +54,10 @@ def guard_notes(found: Findings) -> list[str]:
 
 
 def guard_usage(found: Findings | RegressionFindings) -> tuple[str, str] | None:
-    """How to use the guard, in Python and on the command line; None where there is none."""
+    """How to use the guard, in Python and on the command line; None where there is none.
+
+    found: findings of an audit.
+    """
     guard = found.guard
     if guard is None or guard.skipped or not guard.file:
         return None

@@ -15,7 +15,10 @@ HEAD = ("status", "measured", "limit", "samples")
 def model_card(found: Findings | RegressionFindings, *, level: int = 2) -> str:
     """The verdict, its findings, the guarantees, OOD data, the use of the guard, what is missing.
 
-    level: of the heading; the parts below it have one more. Names cannot become markup.
+    Markdown, for a model card. Names cannot become markup.
+
+    found: findings of an audit.
+    level: level of the heading; the parts below it have one more.
     """
     verdict = verdict_of(found)
     parts: list[tuple[str, Sequence[str]]] = [

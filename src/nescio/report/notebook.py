@@ -15,7 +15,11 @@ LETTERS = 200  # of a text in a cell
 
 
 def cut_grid(table: Grid, rows: int = 3 * ROWS) -> Grid:
-    """A table of at most `rows` rows; the title says how many there are."""
+    """A table of at most `rows` rows; the title says how many there are.
+
+    table: the table.
+    rows: largest number of rows.
+    """
     if len(table.rows) <= rows:
         return table
     title = f"{table.title} (the first {rows} of {len(table.rows):,} rows)".strip()
@@ -23,7 +27,7 @@ def cut_grid(table: Grid, rows: int = 3 * ROWS) -> Grid:
 
 
 def audit_html(audit: Any) -> str:
-    """The verdict, then the findings with their numbers and limits."""
+    """The verdict of an `audit`, then the findings with their numbers and limits, as HTML."""
     verdict = audit.verdict
     findings = Grid(
         corner="finding",
@@ -41,13 +45,13 @@ def audit_html(audit: Any) -> str:
 
 
 def guard_html(guard: Any) -> str:
-    """What a guard is, its thresholds, and what it guarantees."""
+    """What a `guard` is, its thresholds, and what it guarantees, as HTML."""
     said = _listed("What it guarantees", list(guard.guarantees))
     return f"<p><strong>{_escaped(repr(guard))}</strong></p>\n{_pre(guard.table())}\n{said}"
 
 
 def decisions_html(decisions: Any) -> str:
-    """The counts, and the first rows."""
+    """The counts of `decisions`, and the first rows, as HTML."""
     columns = decisions[:ROWS].columns()
     rows = list(zip(*columns.values(), strict=True))
     table = Grid(
@@ -59,7 +63,7 @@ def decisions_html(decisions: Any) -> str:
 
 
 def prediction_html(prediction: Prediction) -> str:
-    """The first samples: classes with their probabilities, or means with their deviations."""
+    """The first samples of a `prediction` as HTML, with probabilities or deviations."""
     rows = prediction.to("cpu")[:ROWS]
     if len(rows.batch_shape) != 1:
         return f"<p><strong>{_escaped(repr(prediction))}</strong></p>"
@@ -85,7 +89,7 @@ def prediction_html(prediction: Prediction) -> str:
 
 
 def monitor_html(monitor: Any) -> str:
-    """Where the stream stands."""
+    """Where the stream of a `monitor` stands, as HTML."""
     alarm = "none" if monitor.alarm is None else f"at score {monitor.alarm:,}, from 0"
     facts = {
         "scores": f"{monitor.count:,}",
@@ -99,7 +103,7 @@ def monitor_html(monitor: Any) -> str:
 
 
 def model_html(model: Any) -> str:
-    """Its members, layers, head, and how it was trained."""
+    """The members of a `model`, layers, head, and how it was trained, as HTML."""
     weights = sum(t[0].numel() for t in model.tensors.values() if t.is_floating_point())
     facts = {
         "members": f"{model.members:,}",

@@ -8,11 +8,14 @@ from nescio.report.verdict_words import limit_of, number_of
 
 
 def junit_xml(verdict: Verdict, *, name: str = "nescio audit") -> str:
-    """One test for each finding.
+    """One JUnit test for each finding.
 
     One fails where its finding fails, and where a limit that was required is not shown to be kept.
-    Attention to a default limit is a passed case with an output; a section that was not run is a
+    Attention to a default limit is a passed test with an output; a section that was not run is a
     skipped one.
+
+    verdict: verdict of an audit.
+    name: name of the test suite.
     """
     failed = sum(map(_is_failure, verdict.findings))
     counts = {"tests": len(verdict.findings) + len(verdict.not_run), "failures": failed,
@@ -52,7 +55,7 @@ def _add_finding(suite: ElementTree.Element, one: Finding) -> None:
 
 
 def summary_markdown(verdict: Verdict) -> str:
-    """The verdict, all findings as a table, and what was not run, for the page of a CI job."""
+    """The `verdict`, all findings as a table, and what was not run, for the page of a CI job."""
     rows: list[tuple[str, list[str]]] = [
         (one.status, [one.heading, number_of(one), limit_of(one), _remark(one)])
         for one in verdict.findings

@@ -15,7 +15,13 @@ def verdict_paragraph(
     judged: Sequence[Finding],
     not_run: Mapping[str, str],
 ) -> str:
-    """The paragraph that an audit begins with."""
+    """The paragraph that an audit begins with.
+
+    found: findings of an audit.
+    status: status of the verdict.
+    judged: numbers that were compared with limits, the worst first.
+    not_run: why a section is missing, by its name.
+    """
     said = [_first_sentence(status, judged), _quality(found), _guard(found), _left(not_run)]
     return " ".join(sentence for sentence in said if sentence)
 
@@ -89,7 +95,10 @@ def _left(not_run: Mapping[str, str]) -> str:
 
 
 def number_of(one: Finding) -> str:
-    """The number with its interval: `95.6 % (93.4 % to 97.2 %)`."""
+    """The number of a finding with its interval: `95.6 % (93.4 % to 97.2 %)`.
+
+    one: the finding.
+    """
     value = known(one.value)
     if value is None:
         return "not measured"
@@ -102,7 +111,10 @@ def number_of(one: Finding) -> str:
 
 
 def default_limit(one: Limit) -> str:
-    """The default limit of a number as it would be required: `<=0.05, fails >0.15`."""
+    """The default limit of a number as it would be required: `<=0.05, fails >0.15`.
+
+    one: the limit.
+    """
     if not one.counts:
         return "-"
     signs = ("<", ">") if one.better == "lower" else (">", "<")
@@ -114,7 +126,10 @@ def default_limit(one: Limit) -> str:
 
 
 def limit_of(one: Finding) -> str:
-    """The limit in words: `at most 5 %`, and from where it fails if that is another."""
+    """The limit of a finding in words: `at most 5 %`, and from where it fails if that is another.
+
+    one: the finding.
+    """
     words = {("lower", False): "at most", ("lower", True): "below",
              ("higher", False): "at least", ("higher", True): "above"}  # fmt: skip
     attention = one.fail if one.attention is None else one.attention

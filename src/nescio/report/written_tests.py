@@ -31,7 +31,12 @@ def audit(nescio_audit):
 
 
 def tests_of(verdict: Verdict, command: Sequence[str], *, name: str) -> str:
-    """A test for each finding; a file name for the words at the top."""
+    """A file of tests for pytest, with a test for each finding.
+
+    verdict: verdict of an audit.
+    command: words of the command that made the audit.
+    name: name of this file of tests, for the words at its top.
+    """
     words = ", ".join(map(repr, _audit_words(command)))
     parts = [HEAD.format(version=VERSION, name=printable(name), command=words)]
     taken: set[str] = set()

@@ -18,7 +18,12 @@ def virtual_adversarial(
 ) -> Recipe:
     """A network smoothed by virtual adversarial training, also around unlabeled inputs.
 
-    radius: in ranges of the features. entropy: the weight of the entropy of its answers.
+    head: how outputs are read; None: class logits.
+    radius: how far the worst input may be, in ranges of the features.
+    weight: weight of the divergence between the answers.
+    entropy: weight of the entropy of the answers.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     base = losses.nll(head)
     loss = losses.virtual_adversarial(base, radius=radius, weight=weight, entropy=entropy)
@@ -37,8 +42,13 @@ def pi_model(
 ) -> Recipe:
     """A network that answers alike in two passes over unlabeled inputs (Pi-model).
 
-    weight: of the distance; it grows over the first share `ramp` of the training. dropout: makes
-    the passes differ, as augmentations do; 0 leaves the network as it is.
+    head: how outputs are read; None: class logits.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
+    dropout: dropout rate of the network, which makes passes differ, as augmentations do; 0 leaves
+      the network as it is.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     loss = losses.pi_model(losses.nll(head), weight=weight, ramp=ramp)
     return Recipe(loss=decayed(loss, weight_decay), members=members, dropout=dropout)
@@ -57,7 +67,14 @@ def temporal_ensembling(
 ) -> Recipe:
     """A network that answers like its own average over earlier epochs, on unlabeled inputs.
 
-    weight, ramp, dropout: as in `pi_model`. momentum: of the average of the answers.
+    head: how outputs are read; None: class logits.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
+    momentum: weight of the earlier answers in the average, in [0, 1).
+    dropout: dropout rate of the network, which makes passes differ, as augmentations do; 0 leaves
+      the network as it is.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     options = {"weight": weight, "ramp": ramp, "momentum": momentum}
     loss = losses.temporal_ensembling(losses.nll(head), **options)
@@ -78,7 +95,15 @@ def mean_teacher(
 ) -> Recipe:
     """A network that answers like the average of its weights, on unlabeled inputs; it is saved.
 
-    weight, ramp, dropout: as in `pi_model`. decay: of the average, early_decay: during the ramp.
+    head: how outputs are read; None: class logits.
+    weight: weight of the distance, the mean over inputs and classes.
+    ramp: share of the training in which the weight grows, from 0 in the first epoch.
+    decay: decay of the moving average of the weights.
+    early_decay: decay during the ramp.
+    dropout: dropout rate of the network, which makes passes differ, as augmentations do; 0 leaves
+      the network as it is.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     options = {"weight": weight, "ramp": ramp, "decay": decay, "early_decay": early_decay}
     loss = losses.mean_teacher(losses.nll(head), **options)
@@ -98,7 +123,14 @@ def transformation_consistency(
 ) -> Recipe:
     """A network that answers alike in several passes over transformed unlabeled inputs.
 
-    exclusivity: the weight of the mutual exclusivity of classes. dropout: as in `pi_model`.
+    head: how outputs are read; None: class logits.
+    weight: weight of the squared distances between the passes.
+    passes: number of passes, 2 or more.
+    exclusivity: weight of the mutual exclusivity of the classes.
+    dropout: dropout rate of the network, which makes passes differ, as augmentations do; 0 leaves
+      the network as it is.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     options = {"weight": weight, "exclusivity": exclusivity}
     loss = losses.transformation_consistency(losses.nll(head), passes=passes, **options)

@@ -20,21 +20,30 @@ BEYOND = 0.5  # of its range that noise goes past each end of a feature
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a named method trains, and how it predicts."""
+    """What a named method trains, and how it predicts.
 
-    loss: losses.Loss | Callable[[Tensor], losses.Loss]  # or a function of the training inputs
+    loss: the loss, or a function of the training inputs that gives it.
+    members: number of networks.
+    dropout: dropout rate of the network.
+    net: name of the network it needs; None: any.
+    sampler: name of the predictor that draws members from the model; None: the model itself
+      predicts.
+    sampling: options of the sampler, by name.
+    """
+
+    loss: losses.Loss | Callable[[Tensor], losses.Loss]
     members: int = 1
-    dropout: float = 0.0  # of the network
-    net: str | None = None  # the network it needs; None: any
-    sampler: str | None = None  # the predictor that draws members from the model, if any
-    sampling: dict[str, Any] = field(default_factory=dict)  # its options
+    dropout: float = 0.0
+    net: str | None = None
+    sampler: str | None = None
+    sampling: dict[str, Any] = field(default_factory=dict)
 
     def loss_for(self, x: Tensor) -> losses.Loss:
-        """The loss for training inputs `(N, ...)`: some make their noise of them."""
+        """The loss for training inputs `x` `(N, ...)`: some make their noise of them."""
         return self.loss if isinstance(self.loss, losses.Loss) else self.loss(x)
 
     def predictor(self, model: Model) -> Predictor:
-        """The predictor of a model that was trained with this recipe."""
+        """The predictor of a `model` that was trained with this recipe."""
         if self.sampler is None:
             return model
         drawn: Predictor = predictors[self.sampler](model, **self.sampling)

@@ -29,7 +29,11 @@ FAR = 1e6  # ranges: where the ball alone bounds an attack
 
 @recipes.register
 def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
-    """One network, maximum likelihood."""
+    """One network, maximum likelihood.
+
+    head: how outputs are read; None: class logits.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    """
     return Recipe(loss=decayed(losses.nll(head), weight_decay))
 
 
@@ -37,7 +41,13 @@ def single(head: Head | None = None, *, weight_decay: float = 0.0) -> Recipe:
 def dropout(
     head: Head | None = None, *, dropout: float = 0.2, passes: int = 100, weight_decay: float = 0.0
 ) -> Recipe:
-    """One network with dropout, sampled at prediction (MC dropout)."""
+    """One network with dropout, sampled at prediction (MC dropout).
+
+    head: how outputs are read; None: class logits.
+    dropout: dropout rate of the network.
+    passes: number of passes at prediction.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    """
     sampling = {"passes": passes, "seed": 0}
     loss = decayed(losses.nll(head), weight_decay)
     return Recipe(loss=loss, dropout=dropout, sampler="mc_dropout", sampling=sampling)
@@ -47,7 +57,12 @@ def dropout(
 def deep_ensemble(
     head: Head | None = None, *, members: int = 5, weight_decay: float = 0.0
 ) -> Recipe:
-    """Networks from different starts and batch orders, averaged."""
+    """Networks from different starts and batch orders, averaged.
+
+    head: how outputs are read; None: class logits.
+    members: number of networks.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    """
     return Recipe(loss=decayed(losses.nll(head), weight_decay), members=members)
 
 
@@ -55,7 +70,13 @@ def deep_ensemble(
 def adversarial_ensemble(
     head: Head | None = None, *, members: int = 5, share: float = 0.01, weight_decay: float = 0.0
 ) -> Recipe:
-    """A deep ensemble with fast-gradient-sign adversarial training."""
+    """A deep ensemble with fast-gradient-sign adversarial training.
+
+    head: how outputs are read; None: class logits.
+    members: number of networks.
+    share: radius of the attack on each feature, as a share of its range.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    """
     loss = losses.adversarial(losses.nll(head), share=share)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
 
@@ -69,7 +90,14 @@ def virtual_adversarial_ensemble(
     weight: float = 1.0,
     weight_decay: float = 0.0,
 ) -> Recipe:
-    """A deep ensemble smoothed by virtual adversarial training, which reads no labels."""
+    """A deep ensemble smoothed by virtual adversarial training, which reads no labels.
+
+    head: how outputs are read; None: class logits.
+    members: number of networks.
+    radius: how far the worst input may be, in ranges of the features.
+    weight: weight of the divergence between the answers.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    """
     loss = losses.virtual_adversarial(losses.nll(head), radius=radius, weight=weight)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
 
@@ -78,7 +106,12 @@ def virtual_adversarial_ensemble(
 def bayes_by_backprop(
     head: Head | None = None, *, passes: int = 100, prior_spread: float = 1.0
 ) -> Recipe:
-    """A distribution over every weight, drawn from at prediction."""
+    """A distribution over every weight, drawn from at prediction.
+
+    head: how outputs are read; None: class logits.
+    passes: number of draws of the weights at prediction.
+    prior_spread: standard deviation of the prior of the weights.
+    """
     loss = losses.elbo(losses.nll(head), prior_spread=prior_spread)
     sampling = {"passes": passes, "seed": 0}
     return Recipe(loss=loss, net="bayesian_mlp", sampler="weight_samples", sampling=sampling)
@@ -94,7 +127,12 @@ def anchored_ensemble(
 ) -> Recipe:
     """Networks that stay near their own draws from the prior.
 
-    With `noise`, the variance of the targets, the base is the squared error of a mean (regression).
+    head: how outputs are read; None: class logits.
+    members: number of networks.
+    prior_variance: variance of the prior of the weights; None: 1 / fan-in for weights and 1 for
+      biases.
+    noise: variance of the targets of a regression, whose base is then the squared error of a mean;
+      None: the base is the likelihood of the head.
     """
     if noise is not None:
         if head is None or head.task != "regression":
@@ -114,7 +152,12 @@ def evidential_regression(
 ) -> Recipe:
     """One network that predicts a Student t density and its evidence; for a regression.
 
-    weight: of the errors times the evidence, in the loss. Standardize the targets.
+    Standardize the targets.
+
+    head: how outputs are read; None or another regression: `nescio.heads.normal_inverse_gamma()`.
+    weight: weight of the errors times the evidence, in the loss.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     if head is not None and head.task != "regression":
         raise NescioError("evidential_regression is for targets; for classes there is `evidential`")
@@ -134,8 +177,13 @@ def ceda(
 ) -> Recipe:
     """A network that learns to be unsure on noise (CEDA).
 
-    ood: other inputs to be unsure on; by default the papers' noise, or, for vectors, uniform
-    noise round the data and features from different samples.
+    head: how outputs are read; None: class logits.
+    ood: OOD source to be unsure on, or a function of the training inputs that gives one; None: the
+      papers' noise, or, for vectors, uniform noise round the data and features from different
+      samples.
+    weight: weight of the confidence on OOD inputs, in the loss.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
@@ -160,11 +208,22 @@ def acet(
 ) -> Recipe:
     """A network with low confidence around noise, at its most confident points (ACET).
 
-    ood: as in `ceda`; images must lie in the range of the training images.
-    radius: of the attack, as a share of the range; 0.3 for images, 0.05 for vectors. It goes on
-    from epoch to epoch, by a step of free * radius (0.5) that the training pass gives, and by
-    `steps` steps, of radius / steps each; the radius grows over the first part `ramp` (0.3) of
-    the training. The paper's attack starts again each time: steps=40, keep=0.
+    The attack goes on from epoch to epoch, by a step of free * radius that the training pass gives,
+    and by `steps` steps, of radius / steps each. The paper's attack starts again each time:
+    steps=40, keep=0.
+
+    head: how outputs are read; None: class logits.
+    ood: OOD source to be unsure on, as in `ceda`; images must lie in the range of the training
+      images.
+    weight: weight of the confidence on OOD inputs, in the loss.
+    radius: radius of the attack, as a share of the range; None: 0.3 for images, 0.05 for vectors.
+    steps: number of gradient steps of the attack in each training step.
+    keep: whether the attack goes on from where it ended at the last visit of an input.
+    free: step that the training pass gives, as a share of the radius; None: 0.5, or 0 without
+      `keep`.
+    ramp: share of the training over which the radius grows; None: 0.3, or 0 without `keep`.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
@@ -195,7 +254,15 @@ def outlier_exposure(
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
-    """A network that learns to be unsure on outliers, another data set (outlier exposure)."""
+    """A network that learns to be unsure on outliers, another data set (outlier exposure).
+
+    head: how outputs are read; None: class logits.
+    ood: OOD source of the outliers, or a function of the training inputs that gives one; it is
+      needed.
+    weight: weight of the cross-entropy to the uniform distribution on outliers, in the loss.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
+    """
     if ood is None:
         raise NescioError(
             "outlier_exposure needs outliers: ood=fashion_mnist, a data set or a file, or "
@@ -220,8 +287,12 @@ def adversarial_training(
 ) -> Recipe:
     """A network trained on inputs that an attack on the label has moved.
 
-    radius: as a share of the range; 0.3 for images, 0.05 for vectors. clean: share of samples that
-    stay as they are.
+    head: how outputs are read; None: class logits.
+    radius: radius of the attack, as a share of the range; None: 0.3 for images, 0.05 for vectors.
+    steps: number of gradient steps of the attack.
+    clean: share of the samples that stay as they are.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
 
     def loss(x: Tensor, _: Units) -> losses.Loss:
@@ -241,7 +312,10 @@ def dirichlet(
 ) -> Recipe:
     """A network that answers with a Dirichlet over probabilities (prior network).
 
+    head: how outputs become concentrations; None or class logits: the default of the loss.
     prior_weight: the target concentration of the label is 1 + 1 / prior_weight, of others 1.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     loss = losses.reverse_kl(concentrations(head), prior_weight=prior_weight)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
@@ -259,8 +333,12 @@ def dirichlet_ood(
 ) -> Recipe:
     """A prior network that learns a flat Dirichlet on noise or on other data.
 
-    ood: as in `ceda`. prior_weight: as in `dirichlet`.
+    head: how outputs become concentrations; None or class logits: the default of the loss.
+    ood: OOD source to be unsure on, as in `ceda`.
+    prior_weight: the target concentration of the label is 1 + 1 / prior_weight, of others 1.
     ood_weight: how much an OOD input counts beside a sample.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     base = losses.reverse_kl(concentrations(head), prior_weight=prior_weight)
 
@@ -283,8 +361,12 @@ def evidential(
 ) -> Recipe:
     """A network whose outputs are evidence for the classes (evidential classification).
 
-    form: "squared_error" or "cross_entropy". weight: of the penalty of evidence for wrong classes;
-    annealing: the epochs in which it grows.
+    head: how outputs become concentrations; None or class logits: the default of the loss.
+    form: "squared_error" or "cross_entropy".
+    weight: weight of the penalty of evidence for wrong classes.
+    annealing: number of epochs in which the weight grows from 0.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     loss = losses.evidential(concentrations(head), form=form, weight=weight, annealing=annealing)
     return Recipe(loss=decayed(loss, weight_decay), members=members)
@@ -304,8 +386,14 @@ def evidential_ood(
 ) -> Recipe:
     """An evidential network that learns to have no evidence on noise or on other data.
 
-    ood: as in `ceda`. form, weight, annealing: as in `evidential`.
-    ood_weight: of the divergence from the flat Dirichlet on OOD inputs.
+    head: how outputs become concentrations; None or class logits: the default of the loss.
+    ood: OOD source to be unsure on, as in `ceda`.
+    form: "squared_error" or "cross_entropy".
+    weight: weight of the penalty of evidence for wrong classes.
+    annealing: number of epochs in which the weight grows from 0.
+    ood_weight: weight of the divergence from the flat Dirichlet on OOD inputs.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     base = losses.evidential(concentrations(head), form=form, weight=weight, annealing=annealing)
 
@@ -325,7 +413,10 @@ def posterior_network(
 ) -> Recipe:
     """A network whose evidence is a density in a latent space, so that it ends far away.
 
-    entropy_weight: of the differential entropy of the Dirichlet, which keeps evidence down.
+    head: how outputs become concentrations; None or class logits: exp of the outputs + 1.
+    entropy_weight: weight of the differential entropy of the Dirichlet, which keeps evidence down.
+    weight_decay: factor on the sum of squares of the weights in the loss.
+    members: number of networks.
     """
     own = concentrations(head) or heads.dirichlet(activation="exp", floor=1.0)
     loss = losses.dirichlet_elbo(own, prior_weight=entropy_weight)

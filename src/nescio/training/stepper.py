@@ -54,8 +54,15 @@ def stepper(
     >>> state.model()(x).probs.shape
     torch.Size([32, 3])
 
-    make_net, loss, members, optimizer, learning_rate, clip, seed: as for `nescio.train`. head: how
-    outputs are read where no loss says it, or where the loss is a function; classes by default.
+    make_net: a factory, called once per member; each call draws its own initial weights.
+    loss: a combination from `nescio.losses`, or a function; None: negative log-likelihood.
+    head: how outputs are read, a head or its name, if no loss says it or the loss is a function;
+      None: class logits.
+    members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
+    optimizer: "adam", "sgd" or "lbfgs", with options as in "lbfgs,tolerance=1e-6".
+    learning_rate: step size of the optimizer.
+    clip: the largest gradient norm of a member; None: any.
+    seed: seed of the random draws.
     """
     numbers = member_numbers(members)
     nets = make_members(make_net, numbers, whole("seed", seed))
@@ -111,19 +118,32 @@ class Stepper:
     """M networks, their optimizer and its moments; made by `nescio.stepper`, changed by `step`.
 
     Threads may share it: steps and answers come one after the other.
+
+    net: one of the networks, whose weights are not read.
+    loss: the loss of a step, and how outputs are read.
+    members: numbers of the members, which fix their random draws.
+    weights: parameters and buffers of all members by name, each `(M, ...)`; steps change them in
+      place.
+    optimizer: the optimizer and its moments.
+    learning_rate: step size of the optimizer; it may be changed between steps.
+    clip: the largest gradient norm of a member; None: any.
+    seed: seed of the random draws.
+    rounds: number of steps, where all steps of an epoch of `fit` count as one.
+    reading: how inputs and targets are read; None before the first step.
+    memory: what the loss stores between steps, by name.
     """
 
     net: nn.Module
     loss: Loss
-    members: tuple[int, ...]  # their numbers
-    weights: dict[str, Tensor]  # (M, ...) parameters and buffers; steps change them in place
+    members: tuple[int, ...]
+    weights: dict[str, Tensor]
     optimizer: Optimizer
-    learning_rate: float  # may be changed between steps
+    learning_rate: float
     clip: float | None = None
     seed: int = 0
-    rounds: int = 0  # steps, where all steps of an epoch of `fit` count as one
-    reading: StepInputs | None = None  # of inputs and targets, from the first step on
-    memory: dict[str, Tensor] = field(default_factory=dict)  # what the loss stores between steps
+    rounds: int = 0
+    reading: StepInputs | None = None
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = RLock()
@@ -164,9 +184,9 @@ class Stepper:
 
         x, y: a batch `(N, ...)` for all members, or `(M, N, ...)` with one for each; `x[rows]` of a
           pool with rows `(M, n)` is one. Labels are integers, regression targets floats.
-        weight: how much each sample counts, `(N,)` or `(M, N)`, 0 or more.
+        weight: how much each sample counts, `(N,)` or `(M, N)`, 0 or more; None: all the same.
         points: the size of the training set, for losses that divide by it; N by default.
-        loss: another loss for this step, with the same head.
+        loss: another loss for this step, with the same head; None: the stepper's own.
         """
         points = None if points is None else _count("points", points)
         chosen = self._loss(loss, weight)
@@ -189,9 +209,11 @@ class Stepper:
         """Go on for some epochs on data, old or new; the mean loss of each epoch, `(epochs, M)`.
 
         data: a pair `(x, y)` for all members, `(N, ...)`, or for each, `(M, N, ...)`.
+        epochs: number of passes over the data.
         batch_size: samples per step; each member has its own order. None: all samples at once.
-        rows: which samples each member reads, `(M, n)` integers; all by default.
-        weight: how much each sample counts, `(N,)` or `(M, N)`.
+        rows: which samples each member reads, `(M, n)` integers; None: all.
+        weight: how much each sample counts, `(N,)` or `(M, N)`, 0 or more; None: all the same.
+        loss: another loss for these steps, with the same head; None: the stepper's own.
         """
         x, y = _pair(data)
         epochs = _count("epochs", epochs)
@@ -327,7 +349,11 @@ class Stepper:
 
     @_alone
     def __call__(self, x: Any, *, batch_size: int = 1024) -> Prediction:
-        """The prediction of the networks as they are now, without dropout."""
+        """The prediction of the networks as they are now, without dropout.
+
+        x: inputs `(N, ...)`, as the network reads them.
+        batch_size: number of samples that the networks read at a time.
+        """
         return self.live(x, batch_size=batch_size)
 
     @_alone

@@ -83,48 +83,57 @@ def train(
 ) -> Model:
     """Train `members` networks at once and return them as one model.
 
-    make_net: a factory, called once per member; each call draws its own initial weights. Where
-    the data are a table, it may take the number of inputs: the encoding of the table is then
-    learned from the training rows and becomes a part of the model (`nescio.nets.encoded`).
+    make_net: a factory, called once per member; each call draws its own initial weights. Where the
+      data are a table, it may take the number of inputs: the encoding of the table is then learned
+      from the training rows and becomes a part of the model (`nescio.nets.encoded`).
+    data: training data `(x, y)`, where x may be a table of pandas, Arrow or nescio, a torch Dataset
+      or DataLoader, or other batches of such pairs, read into memory at the start. Labels are
+      integers, regression targets floats. Images `(N, C, H, W)` of uint8 stay bytes until the
+      batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
+      have any other axes after the samples, as for torch's cross_entropy.
+    loss: a combination from `nescio.losses`, or a function; None: negative log-likelihood.
+    head: how outputs are read, a head or its name, if no loss says it or the loss is a function;
+      None: class logits.
     members: how many, or which ones by number: member 3 alone is member 3 of an ensemble.
-    data, validation: `(x, y)`, where x may be a table of pandas, Arrow or nescio, a torch Dataset
-    or DataLoader, or other batches of such pairs, read into memory at the start. Labels are
-    integers, regression targets floats. Images `(N, C, H, W)` of uint8 stay bytes until the
-    batch; 255 is 1. Labels may be maps `(N, H, W)` where the network returns `(N, C, H, W)`, or
-    have any other axes after the samples, as for torch's cross_entropy.
-    loss: a combination from `nescio.losses`; negative log-likelihood of classes by default.
-    head: how outputs are read, a head or its name, if no loss says it or the loss is a function.
+    epochs: number of passes over the data.
     batch_size: samples per step; each member has its own order. None: all samples at once.
     optimizer: "adam", "sgd", or with batch_size=None "lbfgs", which finds its step lengths and ends
-    at a gradient norm of 1e-8 ("lbfgs,tolerance=1e-6"). schedule: "constant", "cosine", "drops", or
-    a function.
-    clip: the largest gradient norm of a member. patience: epochs without a better validation score
-    after which a member stops; each member then has its best weights.
+      at a gradient norm of 1e-8 ("lbfgs,tolerance=1e-6").
+    learning_rate: step size of the optimizer, before the schedule.
+    schedule: a factor on the learning rate by step: "constant", "cosine", "drops", "ramps", or a
+      function `(step, steps)`.
+    clip: the largest gradient norm of a member; None: any.
+    validation: validation data, in the forms of `data`; their loss is in the history.
+    patience: epochs without a better validation score after which a member stops; each member then
+      has its best weights. None: no early stopping.
     standardize: scale inputs by their training mean and deviation, as a layer of the model;
-    unlabeled inputs count too.
+      unlabeled inputs count too.
     standardize_targets: learn the targets of a regression scaled by their training mean and
-    deviation; the model has both and answers in the units of the targets. The losses in its
-    history are those of scaled targets.
+      deviation; the model has both and answers in the units of the targets. The losses in its
+      history are those of scaled targets.
     rows: the samples of each member, as indices of the data: `(members, n)`, or a list with an
-    array for each member, such as the training parts of splits or folds. A member trains as if
-    its samples were all the data: the same updates (an epoch of fewer samples has fewer steps),
-    scaling, ranges and orders; an index that occurs twice counts twice. The encoding of a table
-    is learned from all its rows.
+      array for each member, such as the training parts of splits or folds. A member trains as if
+      its samples were all the data: the same updates (an epoch of fewer samples has fewer steps),
+      scaling, ranges and orders; an index that occurs twice counts twice. The encoding of a table
+      is learned from all its rows.
     validation_rows: the same for validation on samples of the data, in place of `validation`.
     sample_weight: weights of the samples, 0 or more, `(samples,)` or `(members, samples)`; the loss
-    of a batch is the weighted mean. They do not count in validation and in scaling.
+      of a batch is the weighted mean. They do not count in validation and in scaling.
     unlabeled: inputs without labels, for losses that read `batch.unlabeled` (members, U, ...); each
-    member sees them in an order of its own, with the same augmentations. unlabeled_size: how many
-    in a step; by default as many as batch_size.
+      member sees them in its own order, with the same augmentations.
+    unlabeled_size: how many unlabeled inputs a step has; None: as many as batch_size.
     average: the decay, such as 0.999, of a moving average of the weights, which is validated and
-    returned in place of the last weights; a loss reads the averaged networks as
-    `forward.average`, and `losses.mean_teacher` sets the decay. In the first steps it is
-    the plain mean of the weights so far. The statistics of BatchNorm are averaged in the same way.
+      returned in place of the last weights; a loss reads the averaged networks as
+      `forward.average`, and `losses.mean_teacher` sets the decay. In the first steps it is the
+      plain mean of the weights so far. The statistics of BatchNorm are averaged in the same way.
     bootstrap: each member trains on its own sample of the samples, drawn with replacement.
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation,
-    or `noise(0.1)` of inputs of any shape.
+      or `noise(0.1)` of inputs of any shape.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
+    seed: seed of the initial weights, the orders and all other random draws.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
+    checkpoint_seconds: time between checkpoints in `run`; it grows where writing one takes long.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     config = configured(locals())
     objective = loss, head, ignore_index

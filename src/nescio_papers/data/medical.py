@@ -80,9 +80,12 @@ def heart_disease(
 ) -> Dataset:
     """Heart disease or none, 13 columns of several kinds; needs the setting NESCIO_DATA.
 
-    folder: where the folder `medical/heart-disease` is, in place of the setting.
-    hospital: "cleveland" (303 patients) or "hungarian" (294). Columns are learned on the training
-    part and encoded as by `learn_columns`; `heart_disease_table` has the values as they are.
+    Columns are learned on the training part and encoded as by `learn_columns`;
+    `heart_disease_table` has the values as they are.
+
+    folder: where the folder `medical/heart-disease` is; None: where NESCIO_DATA says.
+    hospital: "cleveland" (303 patients) or "hungarian" (294).
+    seed: seed of the split.
     """
     table = heart_disease_table(hospital, folder=folder)
     return _dataset("heart_disease", table, table["disease"], HEART, {}, seed)
@@ -92,16 +95,22 @@ def heart_disease(
 def diabetes_130(*, folder: str | None = None, seed: int = 0) -> Dataset:
     """Patients with diabetes, readmitted to hospital or not; needs the setting NESCIO_DATA.
 
-    folder: where the folder `medical/diabetes-130` is, in place of the setting. 71,518 patients,
-    the first stay of each. Columns are learned on the training part and encoded as by
-    `learn_columns`; `diabetes_table` has the values as they are.
+    71,518 patients, the first stay of each. Columns are learned on the training part and encoded as
+    by `learn_columns`; `diabetes_table` has the values as they are.
+
+    folder: where the folder `medical/diabetes-130` is; None: where NESCIO_DATA says.
+    seed: seed of the split.
     """
     table = diabetes_table(folder=folder)
     return _dataset("diabetes_130", table, table["readmitted"], DIABETES, {"age": AGES}, seed)
 
 
 def heart_disease_table(hospital: str = "cleveland", *, folder: str | Path | None = None) -> Table:
-    """The 13 columns of a hospital, and `disease`, 0 or 1."""
+    """The 13 columns of a hospital, and `disease`, 0 or 1.
+
+    hospital: "cleveland" (303 patients) or "hungarian" (294).
+    folder: where the folder `medical/heart-disease` is; None: where NESCIO_DATA says.
+    """
     where = data_folder("heart_disease", folder)
     if hospital not in HOSPITALS:
         raise NescioError(f"hospital must be one of {', '.join(HOSPITALS)}, got {hospital!r}")
@@ -116,8 +125,10 @@ def heart_disease_table(hospital: str = "cleveland", *, folder: str | Path | Non
 def diabetes_table(*, folder: str | Path | None = None) -> Table:
     """The first stay of each patient: 26 columns, and `readmitted`, 0 or 1.
 
-    Left out: names of patients and stays, weight, payer, discharge (after the stay), rare drugs.
+    Without names of patients and stays, weight, payer, discharge (after the stay), rare drugs.
     `diagnosis` is the chapter of the first diagnosis.
+
+    folder: where the folder `medical/diabetes-130` is; None: where NESCIO_DATA says.
     """
     where = data_folder("diabetes_130", folder)
     result = [locate(where, f"diabetic_data.csv{end}") for end in (".xz", ".gz", "")]

@@ -30,8 +30,8 @@ IMAGES, LABELS = "test_images.npy", "test_labels.npy"
 def mnist_c(*, folder: str | None = None, corruption: str | None = None) -> Dataset:
     """Corrupted MNIST test digits of 28 x 28 pixels, all to test on; needs NESCIO_DATA.
 
+    folder: where the folder `mnist-c` is; None: where NESCIO_DATA says.
     corruption: one of them, by name; None: all of them, one after the other.
-    folder: where the folder `mnist-c` is, in place of the setting.
     """
     result = corruptions(folder=folder)
     if corruption is not None:
@@ -43,10 +43,12 @@ def mnist_c(*, folder: str | None = None, corruption: str | None = None) -> Data
 
 
 def corruptions(*, folder: str | None = None) -> dict[str, Part]:
-    """Images and labels by corruption: each is a shift, or an OOD set, of its own.
+    """Images and labels by corruption: each is a separate shift, or OOD set.
 
     Read from the published mnist_c.zip, from its folders, each with test_images.npy and
     test_labels.npy, or from an .npz file with one array for each corruption and `labels`.
+
+    folder: where the folder `mnist-c` is; None: where NESCIO_DATA says.
     """
     where = data_folder("mnist_c", folder)
     packed = locate(where, "mnist_c.zip")

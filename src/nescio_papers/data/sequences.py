@@ -10,8 +10,10 @@ from nescio.data.sets.catalogue import data_folder, lacking, locate
 def japanese_vowels(*, folder: str | None = None) -> Dataset:
     """640 spoken vowels of nine speakers, 12 channels of 7 to 29 steps; needs NESCIO_DATA.
 
-    folder: where the folder `sequences` is, in place of the setting. Inputs are `(N, 13, 29)`:
-    shorter ones end in zeros, and the last channel is 1 where there is a value.
+    Inputs are `(N, 13, 29)`: shorter ones end in zeros, and the last channel is 1 where there is a
+    value.
+
+    folder: where the folder `sequences` is; None: where NESCIO_DATA says.
     """
     return _archived("japanese_vowels", "JapaneseVowels", folder)
 
@@ -20,7 +22,9 @@ def japanese_vowels(*, folder: str | None = None) -> Dataset:
 def gun_point(*, folder: str | None = None) -> Dataset:
     """200 movements of a hand with and without a gun, one channel of 150 steps; needs NESCIO_DATA.
 
-    folder: as for `japanese_vowels`. Inputs are `(N, 2, 150)`; the second channel is 1.
+    Inputs are `(N, 2, 150)`; the second channel is 1.
+
+    folder: where the folder `sequences` is; None: where NESCIO_DATA says.
     """
     return _archived("gun_point", "GunPoint", folder)
 
@@ -29,7 +33,9 @@ def gun_point(*, folder: str | None = None) -> Dataset:
 def italy_power_demand(*, folder: str | None = None) -> Dataset:
     """1,096 days of power demand in two seasons, one channel of 24 steps; needs NESCIO_DATA.
 
-    folder: as for `japanese_vowels`. Inputs are `(N, 2, 24)`; the second channel is 1.
+    Inputs are `(N, 2, 24)`; the second channel is 1.
+
+    folder: where the folder `sequences` is; None: where NESCIO_DATA says.
     """
     return _archived("italy_power_demand", "ItalyPowerDemand", folder)
 

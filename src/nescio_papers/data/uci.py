@@ -23,12 +23,18 @@ Pair = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class SplitTable:
-    """A table, and its published splits into training and test rows."""
+    """A table, and its published splits into training and test rows.
+
+    name: name of the set.
+    x: inputs, `(N, F)`.
+    y: targets, `(N, 1)`.
+    rows: indices of the training and test rows of each split; together all rows, once.
+    """
 
     name: str
-    x: Tensor  # (N, F)
-    y: Tensor  # (N, 1)
-    rows: tuple[Pair, ...]  # training and test rows of each split; together all rows, once
+    x: Tensor
+    y: Tensor
+    rows: tuple[Pair, ...]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -38,7 +44,8 @@ class SplitTable:
 def uci(*, folder: str | None = None, name: str = "concrete", split: int = 0) -> Dataset:
     """A UCI regression set by name, such as concrete or energy; needs the setting NESCIO_DATA.
 
-    folder: where the folder `uci` with NAME.tar.xz is, in place of the setting.
+    folder: where the folder `uci` with NAME.tar.xz is; None: where NESCIO_DATA says.
+    name: name of the set.
     split: which of the published splits into training and test rows; there is no validation part.
     """
     found = uci_splits(name, folder=folder, only=[split])
@@ -49,7 +56,12 @@ def uci(*, folder: str | None = None, name: str = "concrete", split: int = 0) ->
 def uci_splits(
     name: str, *, folder: str | None = None, only: Sequence[int] | None = None
 ) -> SplitTable:
-    """A set with all its published splits, or `only` some; each must be a partition of the rows."""
+    """A set with its published splits; each must be a partition of the rows.
+
+    name: name of the set.
+    folder: where the folder `uci` with NAME.tar.xz is; None: where NESCIO_DATA says.
+    only: numbers of the splits to read; None: all.
+    """
     path = uci_file(name, folder)
     texts = _texts(path)
 
@@ -72,7 +84,11 @@ def uci_splits(
 
 
 def uci_file(name: str, folder: str | None = None) -> Path:
-    """The archive of a set, or an error that says what is missing."""
+    """The archive of a set, or an error that says what is missing.
+
+    name: name of the set.
+    folder: where the folder `uci` with NAME.tar.xz is; None: where NESCIO_DATA says.
+    """
     where = data_folder("uci", folder)
     path = where / f"{name}.tar.xz"
     if not path.is_file():

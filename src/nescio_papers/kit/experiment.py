@@ -36,12 +36,18 @@ RECORD = ("title", "numbers", "figures", "comparisons", "claims", "text", "secon
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the caller may choose; two runs with the same settings give the same numbers."""
+    """What the caller may choose; two runs with the same settings give the same numbers.
+
+    quick: whether to run a small version that takes minutes.
+    seed: seed of the random draws.
+    bits: whether entropies are in bits instead of nats.
+    folder: folder of the run: a long part keeps unfinished work in folder / its name.
+    """
 
     quick: bool = False
     seed: int = 0
-    bits: bool = False  # entropies in bits instead of nats
-    folder: Path | None = None  # of the run: a long part keeps unfinished work in folder / its name
+    bits: bool = False
+    folder: Path | None = None
 
     @property
     def base(self) -> float:
@@ -56,12 +62,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a source that states a finding, and what was measured."""
+    """A sentence of a source that states a finding, and what was measured.
 
-    source: str  # where it stands: "Ulmer and Cinà, section 6"
+    source: where it is written: "Ulmer and Cinà, section 6".
+    sentence: the sentence.
+    measured: the number that supports or refutes it, in words.
+    verdict: `"holds"`, `"partly"`, `"fails"` or `"open"`.
+    """
+
+    source: str
     sentence: str
-    measured: str  # the number that supports or refutes it, in words
-    verdict: str = field(kw_only=True)  # "holds", "partly", "fails" or "open"
+    measured: str
+    verdict: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -70,7 +82,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published number beside ours."""
+    """A published number beside ours.
+
+    what: what the number is, in words.
+    published: the published number; None: there is none.
+    ours: our number.
+    note: a remark.
+    """
 
     what: str
     published: float | None
@@ -80,14 +98,22 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a part found: numbers, figures by file name, comparisons, claims, and some words."""
+    """What a part found: numbers, figures by file name, comparisons, claims, and some words.
+
+    numbers: numbers by name, in JSON.
+    figures: figures by file name.
+    captions: captions by the name of the figure.
+    comparisons: published numbers beside ours.
+    claims: sentences of the source, and whether they hold.
+    text: words in Markdown.
+    """
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, "Figure"] = field(default_factory=dict)
-    captions: Mapping[str, str] = field(default_factory=dict)  # by the name of the figure
+    captions: Mapping[str, str] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()
     claims: Sequence[Claim] = ()
-    text: str = ""  # Markdown
+    text: str = ""
 
 
 def joined(parts: Mapping[str, Findings], introduction: str = "") -> Findings:
@@ -110,7 +136,12 @@ def absent(name: str, why: str) -> Findings:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of an experiment that can be run, and resumed, by itself."""
+    """A piece of an experiment that can be run, and resumed, by itself.
+
+    name: name of the part.
+    title: its title.
+    run: function from settings to findings.
+    """
 
     name: str
     title: str
@@ -119,13 +150,21 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A paper's figures and tables as a list of parts."""
+    """A paper's figures and tables as a list of parts.
+
+    name: name of the experiment, as `nescio reproduce` takes it.
+    title: title of the paper.
+    source: the paper, and the part of it that is reproduced.
+    needs: data and extras that it needs.
+    minutes: minutes of the quick and of the full version, on two cores.
+    parts: the parts.
+    """
 
     name: str
     title: str
     source: str
-    needs: str  # data and extras
-    minutes: tuple[float, float]  # quick and full, on two cores
+    needs: str
+    minutes: tuple[float, float]
     parts: tuple[Part, ...]
 
 
@@ -137,7 +176,14 @@ def run_experiment(
     only: Sequence[str] = (),
     show: bool | None = None,
 ) -> Path:
-    """Run the parts that are not done, write results and summary; returns the summary's path."""
+    """Run the parts that are not done, write results and summary; returns the summary's path.
+
+    experiment: the experiment, such as `nescio_papers.named("uci")`.
+    folder: where to write; parts that are done there are not run again.
+    settings: what the caller may choose; None: the full version with seed 0.
+    only: names of parts to run; by default all.
+    show: whether to draw a progress bar; None: where stderr is a terminal.
+    """
     settings = settings or Settings()
     names = [part.name for part in experiment.parts]
     for name in only:

@@ -5,7 +5,7 @@ from nescio_papers.kit.experiment import Experiment
 
 
 def named(name: str) -> Experiment:
-    """An experiment by its name; hyphens and underscores are the same."""
+    """The experiment called `name`; hyphens and underscores are the same."""
     result: Experiment = experiments[name.replace("-", "_")]()
     return result
 

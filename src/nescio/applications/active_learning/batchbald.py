@@ -32,7 +32,8 @@ NEGLIGIBLE = 1e-9  # the probability of all configurations that may be left out
 def batchbald(candidates: Candidates, *, samples: int = 1000) -> Picked:
     """Mutual information of the labels of the whole batch and the member, in nats, greedily.
 
-    samples: the number of configurations of the labels of the batch so far that are used, at most.
+    candidates: unlabeled samples with their prediction.
+    samples: largest number of configurations of the labels of the batch so far that are used.
     """
     if samples < 1:
         raise NescioError(f"samples must be a whole number from 1 up, got {samples}")

@@ -17,18 +17,25 @@ A = TypeVar("A", bound=Acquisition)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Candidates:
-    """N unlabeled samples, of which `size` are to be labeled.
+    """Unlabeled samples, of which some are to be labeled.
 
     An acquisition returns one score per sample, larger where a label is wanted more; those that
     look at a batch as a whole return the batch, `(index, score)` of shape `(size,)` each.
+
+    prediction: predictions of the members, `(M, N, C)`.
+    size: number of samples to be labeled.
+    seed: seed of the random draws, which decides among equal scores.
+    read_features: returns the features `(N, F)`; called if an acquisition asks for them.
+    read_labeled: returns the features of the labeled samples, `(L, F)`.
+    classes: names of the classes; None: their numbers.
     """
 
-    prediction: Classification  # (M, N, C)
+    prediction: Classification
     size: int
     seed: int
-    read_features: Callable[[], Tensor | None]  # (N, F); called if an acquisition asks for them
-    read_labeled: Callable[[], Tensor | None]  # (L, F)
-    classes: Sequence[str] | None = None  # their names; None: numbers
+    read_features: Callable[[], Tensor | None]
+    read_labeled: Callable[[], Tensor | None]
+    classes: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -56,20 +63,21 @@ class Candidates:
         return order.to(self.prediction.device)
 
     def best(self, scores: Tensor) -> Tensor:
-        """The index of the largest score, `()`; among equal ones a random one."""
+        """The index of the largest of the `scores`, `()`; among equal ones a random one."""
         tied = (scores == scores.max()).nonzero()[:, 0]
         return tied[self.rank[tied].argmin()]
 
     def ordered(self, scores: Tensor) -> Tensor:
-        """All indices from the largest score to the smallest; equal ones in a random order."""
+        """All indices by falling `scores`; those of equal scores in a random order."""
         shuffled = self.rank.argsort()
         return shuffled[scores[shuffled].sort(descending=True, stable=True).indices]
 
 
 def because(words: str, *, of_members: bool = False) -> Callable[[A], A]:
-    """Say why an acquisition wants a sample; `{score}` in the words is its score.
+    """Say why an acquisition wants a sample.
 
-    of_members: the score is what members disagree about, so that a single one gives 0.
+    words: a sentence; `{score}` in it is the score of the sample.
+    of_members: whether the score is what members disagree about, so that a single one gives 0.
     """
 
     def said(acquisition: A) -> A:

@@ -33,13 +33,14 @@ def choose(
 
     predictor: a network, a model, `nescio.models.mc_dropout(net)` or another predictor of classes.
     inputs: the pool, without labels: an array `(N, ...)`, several arrays, tokens or a table.
+    size: number of inputs to choose.
     acquisition: a name (`nescio list acquisitions`), with options as in "batchbald,samples=10000",
       or a function of `Candidates`.
-    labeled: inputs that have labels already, for core_set.
-    guard: a guard; inputs that it calls OOD are never chosen.
-    candidates: how many inputs of the pool, drawn by the seed, are looked at; all by default.
-    classes: their names, for the sentences that say why.
-    seed: of this draw, and of the choice among inputs with equal scores.
+    labeled: inputs that have labels already, for `core_set`; None: there are none.
+    guard: a guard; inputs that it calls OOD are never chosen. None: all may be.
+    candidates: number of inputs of the pool, drawn at random, that are looked at; None: all.
+    classes: names of the classes, for the sentences that say why.
+    seed: seed of the random draws: of the candidates, and of the choice among equal scores.
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is computed
     reads = {"tokens": takes_tokens(predictor), "columns": encoding_of(predictor)}

@@ -11,14 +11,22 @@ from nescio.core import Dirichlet, measures
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chosen:
-    """A batch of samples to label, in the order of asking."""
+    """A batch of k samples to label, in the order of asking.
 
-    index: Tensor  # (k,) which samples of the pool
-    score: Tensor  # (k,) of the acquisition, larger where a label is wanted more
-    predicted: Tensor  # (k,) the most probable class; (k, H, W) of label maps
-    confidence: Tensor  # (k,) the largest probability, averaged over the pixels of a label map
-    why: tuple[str, ...]  # k sentences
-    left_out: int = 0  # samples that the guard calls OOD
+    index: indices of the samples in the pool, `(k,)`.
+    score: scores of the acquisition, `(k,)`, larger where a label is wanted more.
+    predicted: the most probable class, `(k,)`; `(k, H, W)` of label maps.
+    confidence: the largest probability, `(k,)`, averaged over the pixels of a label map.
+    why: why each was chosen, k sentences.
+    left_out: number of samples that the guard calls OOD.
+    """
+
+    index: Tensor
+    score: Tensor
+    predicted: Tensor
+    confidence: Tensor
+    why: tuple[str, ...]
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.index)

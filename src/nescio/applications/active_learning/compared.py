@@ -23,8 +23,12 @@ def compared(
 
     The end is the largest number of labels that all of them have. Labels are medians over the seeds
     with a bootstrap interval, error rates means with Student's.
+
+    curves: learning curves by name.
+    accuracy: accuracy to reach.
     against: one of the names, such as "random"; the others are compared with it seed by seed, which
-    needs the same seeds with the same start.
+      needs the same seeds with the same start. None: no comparison.
+    level: confidence level of the interval.
     """
     if not curves:
         raise NescioError('there are no curves to compare; give them by name: {"bald": curves}')

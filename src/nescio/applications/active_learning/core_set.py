@@ -14,7 +14,10 @@ from nescio.detectors import neighbors
 @acquisitions.register
 @because("It is far from every labeled sample, at distance {score:.3g} of features")
 def core_set(candidates: Candidates) -> Picked:
-    """Samples whose features are furthest from those of the labeled samples and of the batch."""
+    """Samples whose features are furthest from those of the labeled samples and of the batch.
+
+    candidates: unlabeled samples with their prediction.
+    """
     features = candidates.features
     far = _to_nearest(features, candidates.labeled_features)
     index, score = [], []

@@ -28,7 +28,11 @@ WORK = ("train", "evaluate", "score")  # what the seconds of a step are of
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A number for each step with its interval, all (S,)."""
+    """A number for each step with its interval.
+
+    value: the numbers, `(S,)`.
+    low, high: ends of the intervals, `(S,)`.
+    """
 
     value: Floats
     low: Floats
@@ -37,26 +41,41 @@ class Band:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelsTo:
-    """How many labels an accuracy takes: infinite where it was not reached."""
+    """How many labels an accuracy takes: infinite where it was not reached.
+
+    accuracy: the accuracy.
+    by_seed: number of labels of each seed, `(R,)`.
+    median: their median.
+    low, high: interval of the median over the seeds, by the bootstrap.
+    """
 
     accuracy: float
-    by_seed: Floats  # (R,)
+    by_seed: Floats
     median: float
-    low: float  # of the median over the seeds, by the bootstrap
+    low: float
     high: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Curves:
-    """Accuracy by number of labels, one curve per seed, and what was acquired on the way."""
+    """Accuracy by number of labels, one curve per seed, and what was acquired on the way.
 
-    labels: Counts  # (S,) how many labels each step had
-    accuracy: Floats  # (R, S) on the test data, of R seeds
-    acquired: Counts  # (R, L) indices of the pool in their order; the first are the start
-    scores: Floats  # (R, L) of what was acquired, by the acquisition; NaN for the start
-    seconds: Floats  # (S, 3) of the processor: train, evaluate, score
+    labels: number of labels in each step, `(S,)`.
+    accuracy: accuracy on the test data, of R seeds, `(R, S)`.
+    acquired: indices of the pool in their order, `(R, L)`; the first are the start.
+    scores: scores of what was acquired, by the acquisition, `(R, L)`; NaN for the start.
+    seconds: seconds of the processor to train, evaluate and score, `(S, 3)`.
+    seeds: numbers of the seeds.
+    settings: how they were made, in JSON.
+    """
+
+    labels: Counts
+    accuracy: Floats
+    acquired: Counts
+    scores: Floats
+    seconds: Floats
     seeds: tuple[int, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # how, in JSON
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         steps, last = len(self.labels), self.labels[-1] if len(self.labels) else 0
@@ -73,7 +92,7 @@ class Curves:
         return 1 - self.accuracy
 
     def error_at(self, labels: int) -> Floats:
-        """The error rate of each seed (R,) at a number of labels that is a step."""
+        """The error rate of each seed, `(R,)`, at a number of `labels` that is a step."""
         at = np.flatnonzero(self.labels == labels)
         if not len(at):
             raise NescioError(f"no step has {labels} labels; there are {self._steps}")
@@ -89,8 +108,13 @@ class Curves:
     ) -> Band:
         """The mean accuracy of each step with its interval over the seeds.
 
-        method: Student's t, which takes the means of seeds for normal, or percentiles of means over
-        seeds that were drawn again, which with few seeds are too narrow. One seed has no interval.
+        One seed has no interval.
+
+        level: confidence level of the interval.
+        method: `"t"` for Student's t, which takes the means of seeds for normal, or `"bootstrap"`
+          for percentiles of means over seeds that were drawn again, which with few seeds are too
+          narrow.
+        resamples: number of bootstrap resamples.
         """
         if method == "bootstrap":
             mean, again = self.accuracy.mean(0), self.accuracy[_drawn(self.seeds, resamples)]
@@ -104,7 +128,12 @@ class Curves:
     def labels_to(
         self, accuracy: float = 0.95, *, level: float = 0.95, resamples: int = 1000
     ) -> LabelsTo:
-        """How many labels each seed has in the first step with this accuracy or more."""
+        """How many labels each seed has in the first step with an accuracy or more.
+
+        accuracy: the accuracy to reach, above 0 and at most 1.
+        level: confidence level of the interval.
+        resamples: number of bootstrap resamples.
+        """
         if not 0 < accuracy <= 1:
             raise NescioError(f"accuracy must be a share above 0 and up to 1, got {accuracy}")
         check_level(level)
@@ -121,7 +150,13 @@ class Curves:
         )
 
     def after(self, accuracy: Floats, index: Counts, scores: Floats, seconds: Floats) -> "Curves":
-        """One more step: the accuracy (R,) with what was acquired, and what is acquired next."""
+        """The curves with one more step.
+
+        accuracy: accuracy with what was acquired so far, `(R,)`.
+        index: indices of the pool that are acquired next, `(R, k)`.
+        scores: their scores, `(R, k)`.
+        seconds: seconds of the processor to train, evaluate and score, `(3,)`.
+        """
         return replace(
             self,
             labels=np.append(self.labels, self.acquired.shape[1]),
@@ -132,7 +167,11 @@ class Curves:
         )
 
     def first(self, steps: int, *, labels: int | None = None) -> "Curves":
-        """The first steps alone, with what they had acquired, or with the first `labels` of it."""
+        """The first steps alone, with what they had acquired.
+
+        steps: number of steps.
+        labels: number of acquired samples to keep; None: those of the last of these steps.
+        """
         labels = int(self.labels[steps - 1]) if labels is None else labels
         return replace(
             self,
@@ -144,14 +183,17 @@ class Curves:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file; into a folder as `curves.json`."""
+        """Write a JSON file at `path`; into a folder as `curves.json`."""
         path = _file(path)
         save_manifest(path, {"kind": KIND, **to_json(self)})
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> "Curves":
-        """Read what `save` wrote, or what is there of a run: a file or its folder."""
+        """Read what `save` wrote, or what is there of a run.
+
+        path: the file, or its folder.
+        """
         return from_json(cls, load_manifest(_file(path), KIND), str(path))
 
 

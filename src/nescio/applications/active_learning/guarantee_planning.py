@@ -24,18 +24,29 @@ LEVEL = 0.9  # of the interval
 
 @dataclass(frozen=True, kw_only=True)
 class GuaranteePlan:
-    """The number of calibration labels that lets a guard guarantee an error rate at a coverage."""
+    """The number of calibration labels that lets a guard guarantee an error rate at a coverage.
 
-    risk: float  # the error rate among answers that is to be guaranteed
-    coverage: float  # the share of inputs that is to be answered
-    confidence: float  # of the guarantee
-    chance: float  # probability that these labels suffice
-    tested: int  # samples that the plan rests on
-    error: float  # the error rate at this coverage, as they show it
-    largest: float  # coverage up to which they show an error rate below `risk`
-    needed: float  # calibration labels; infinity: by no number of them
-    low: float  # the same if the error rate is at the lower end of its 90 % interval
-    high: float  # and at the upper end
+    risk: error rate among answers that is to be guaranteed.
+    coverage: share of inputs that is to be answered.
+    confidence: probability with which the calibration data must show the risk.
+    chance: probability that these labels are enough.
+    tested: number of samples that the plan rests on.
+    error: error rate at this coverage, as they show it.
+    largest: coverage up to which they show an error rate below `risk`.
+    needed: number of calibration labels; infinity: by no number of them.
+    low, high: the same if the error rate is at the lower or the upper end of its 90 % interval.
+    """
+
+    risk: float
+    coverage: float
+    confidence: float
+    chance: float
+    tested: int
+    error: float
+    largest: float
+    needed: float
+    low: float
+    high: float
 
     def __str__(self) -> str:
         wish = (
@@ -80,13 +91,18 @@ def plan_guarantee(
 ) -> GuaranteePlan:
     """How many calibration labels until a guard answers `coverage` of the inputs at `risk`.
 
-    failure_score, wrong: of samples that were not trained on and drawn like those met later.
-    risk, confidence, false_alarm: as for `nescio.guard`. chance: the probability over the draw of
-    the calibration samples that the guard gets there. tuning: the share of the calibration samples
-    that tunes its failure score and shows nothing. most: numbers above it are not searched, and
-    count as infinite. A failure score is taken to be larger where
-    errors are more frequent. The interval is that of the error rate at this coverage, by Clopper
-    and Pearson; the network stays as it is.
+    A failure score is taken to be larger where errors are more frequent. The interval is that of
+    the error rate at this coverage, by Clopper and Pearson; the network stays as it is.
+
+    failure_score, wrong: failure scores, and whether the answers are wrong, `(N,)`, of samples that
+      were not trained on and are drawn like those met later.
+    risk: largest share of answers that may be wrong.
+    coverage: share of inputs that is to be answered.
+    confidence: probability with which the calibration data must show the risk.
+    chance: probability over the draw of the calibration samples that the guard gets there.
+    false_alarm: largest share of inputs like the calibration data that may be called OOD.
+    tuning: share of the calibration samples that tunes the failure score and shows nothing.
+    most: numbers of labels above it are not searched, and count as infinite.
     """
     check_shares(risk=risk, coverage=coverage, confidence=confidence, chance=chance)
     within = coverage / (1 - false_alarm)

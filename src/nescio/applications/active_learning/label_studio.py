@@ -27,8 +27,11 @@ def label_studio_tasks(
 ) -> list[dict[str, Any]]:
     """Questions as tasks to import in Label Studio; those with a label have it as an annotation.
 
-    pool: where the answers go. model_version: a name of the model that guessed. pictures: by id,
-    what Label Studio shows, a URL or the image itself as a data: URL; without it, the row as text.
+    questions: the items to label.
+    pool: name of the pool that the answers go to.
+    model_version: a name of the model that guessed.
+    pictures: what Label Studio shows, by id: a URL or the image itself as a data: URL; None: the
+      row as text.
     """
     return [_task(question, pool, model_version, pictures) for question in questions]
 
@@ -60,7 +63,11 @@ def _text(question: LabelQuestion) -> str:
 
 
 def label_studio_config(classes: Sequence[str], *, pictures: bool) -> str:
-    """The labeling interface of Label Studio for these tasks, in its XML."""
+    """The labeling interface of Label Studio for these tasks, in its XML.
+
+    classes: names of the classes.
+    pictures: whether the tasks show pictures; otherwise text.
+    """
     shown = "Image" if pictures else "Text"
     value = "$image" if pictures else "$text"
     choices = [f"    <Choice value={quoteattr(name)}/>" for name in classes]
@@ -76,10 +83,10 @@ def label_studio_config(classes: Sequence[str], *, pictures: bool) -> str:
 
 
 def read_label_studio(path: str | Path) -> Answered:
-    """The answers in a file that Label Studio exported as JSON.
+    """The answers in the file `path` that Label Studio exported as JSON.
 
-    A task without an annotation, and one whose annotators all skipped it, has no answer. Of
-    several annotations, those marked as ground truth count alone; what still differs is refused.
+    A task without an annotation, and one whose annotators all skipped it, has no answer. Of several
+    annotations, those marked as ground truth count alone; what still differs is refused.
     """
     tasks = _tasks(Path(path))
     found = [_answers(path, number, task) for number, task in enumerate(tasks)]

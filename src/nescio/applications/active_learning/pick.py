@@ -27,10 +27,13 @@ def pick(
     >>> pick(p, 1).index  # the members disagree about sample 0
     tensor([0])
 
-    acquisition: a name, with options as in "batchbald,samples=10000", or a function of
-      `Candidates`.
-    features, labeled_features: `(N, F)` and `(L, F)`, for acquisitions that read them, as core_set.
-    seed: decides among samples with equal scores.
+    prediction: predictions of the members, `(M, N, C)`.
+    size: number of samples to choose.
+    acquisition: a name (`nescio list acquisitions`), with options as in "batchbald,samples=10000",
+      or a function of `Candidates`.
+    features, labeled_features: features of the samples, `(N, F)`, and of those that have labels,
+      `(L, F)`, for acquisitions that read them, as `core_set`.
+    seed: seed of the random draws, which decides among equal scores.
     """
     return picked(
         Candidates(

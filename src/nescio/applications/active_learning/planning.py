@@ -20,18 +20,27 @@ FARTHEST = 1000.0  # times the labels so far: beyond it, the answer is never
 
 @dataclass(frozen=True, kw_only=True)
 class LabelPlan:
-    """The number of labels at which a learning curve meets an error rate."""
+    """The number of labels at which a learning curve meets an error rate.
+
+    target: error rate to reach.
+    labels: number of labels at the last point.
+    needed: labels in all, of the fitted curve; infinity: most draws stay above.
+    low, high: a share `confidence` of the draws needs at least `low` and at most `high` labels.
+    confidence: confidence level of the interval.
+    never: share of the draws whose error rate stays above the target.
+    floor, scale, exponent: a, b and c of the fitted curve a + b n^-c.
+    """
 
     target: float
-    labels: int  # at the last point
-    needed: float  # labels in all, of the fitted curve; infinity: most draws stay above
-    low: float  # `confidence` of the draws need at least `low` and at most `high` labels
+    labels: int
+    needed: float
+    low: float
     high: float
     confidence: float
-    never: float  # share of the draws whose error rate stays above the target
-    floor: float  # a of a + b n^-c
-    scale: float  # b
-    exponent: float  # c
+    never: float
+    floor: float
+    scale: float
+    exponent: float
 
     @property
     def more(self) -> float:
@@ -39,7 +48,7 @@ class LabelPlan:
         return max(0.0, self.needed - self.labels)
 
     def error_at(self, labels: Numbers) -> Floats:
-        """The error rate of the fitted curve at numbers of labels."""
+        """The error rate of the fitted curve at numbers of `labels`."""
         count = numbers("labels", labels, axes=None).astype(np.float64)
         return np.asarray(self.floor + self.scale * count**-self.exponent)
 
@@ -88,11 +97,17 @@ def plan(
 ) -> LabelPlan:
     """How many labels it takes until the error rate is `target`, with an interval.
 
-    labels, errors: the points of a learning curve, the numbers of labels in ascending order and the
-    error rates on `tested` samples that were not trained on. Where points scatter more than
-    `tested` samples explain, as networks do, the interval is as much wider. It assumes
-    that the curve continues as a + b n^-c with a >= 0 and c up to 2, and the same way of choosing
-    samples; it cannot see a bend that comes later.
+    Where points scatter more than `tested` samples explain, as networks do, the interval is as much
+    wider. It assumes that the curve continues as a + b n^-c with a >= 0 and c up to 2, and the same
+    way of choosing samples; it cannot see a bend that comes later.
+
+    labels, errors: points of a learning curve: numbers of labels in ascending order, and error
+      rates on samples that were not trained on.
+    target: error rate to reach.
+    tested: number of samples that each error rate was measured on.
+    confidence: confidence level of the interval.
+    draws: number of curves that are drawn for the interval.
+    seed: seed of the random draws.
     """
     count, rates = _points(labels, errors, target, tested)
     check_level(confidence)

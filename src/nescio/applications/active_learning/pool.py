@@ -41,13 +41,20 @@ SHOWN = 3  # ids in a message
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Pool:
-    """The state of a pool on disk; every property reads what is there now."""
+    """The state of a pool on disk; every property reads what is there now.
+
+    folder: folder of the pool.
+    ids: names of the items, in their order.
+    hashes: what the items are known by, int64, `(N,)`.
+    given_classes: names of the classes; None: whatever was answered.
+    about: JSON of whoever made it.
+    """
 
     folder: Path
-    ids: tuple[str, ...]  # of the items, in their order
-    hashes: Tensor  # (N,) int64, what the items are known by
-    given_classes: tuple[str, ...] | None = None  # None: whatever was answered
-    about: Mapping[str, Any] = field(default_factory=dict)  # JSON of whoever made it
+    ids: tuple[str, ...]
+    hashes: Tensor
+    given_classes: tuple[str, ...] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def create(
@@ -61,9 +68,11 @@ class Pool:
     ) -> "Pool":
         """A new pool in a folder that has none.
 
+        folder: folder of the pool; it is made if it does not exist.
         inputs: an array `(N, ...)`, several arrays, tokens, or a table. They are not copied.
-        ids: a name for each item; by default its index. classes: their names, or how many there
-        are, then named "0", "1", ...; None takes any label, and the classes are those answered.
+        ids: a name for each item; None: its index.
+        classes: names of the classes, or how many there are, then named "0", "1", ...; None takes
+          any label, and the classes are those answered.
         about: anything in JSON that belongs to the pool, such as where the inputs are.
         """
         check_not_empty(inputs)
@@ -88,7 +97,11 @@ class Pool:
 
     @classmethod
     def open(cls, folder: str | Path, inputs: Any = None) -> "Pool":
-        """The pool of a folder; `inputs`, where they are given, must be those it was made of."""
+        """The pool of a folder.
+
+        folder: folder of the pool.
+        inputs: inputs that must be those the pool was made of; None: they are not checked.
+        """
         there = load_manifest(Path(folder) / MANIFEST, KIND)
         classes = there["classes"]
         pool = cls(
@@ -116,9 +129,9 @@ class Pool:
         return f"Pool({len(self)} items, {labeled} labeled, {waiting} asked and not answered)"
 
     def check(self, inputs: Any, ids: Sequence[Any] | None = None) -> None:
-        """Refuse inputs that are not the items of this pool, in their order.
+        """Refuse `inputs` that are not the items of this pool, in their order.
 
-        ids: their names, where they may have been moved; by default those of the pool.
+        ids: names of the inputs, where they may have been moved; None: those of the pool.
         """
         check_not_empty(inputs)
         hashes = item_hashes(inputs)
@@ -201,8 +214,16 @@ class Pool:
     ) -> Chosen:
         """Choose items that were not asked yet, and note that they are asked now.
 
-        inputs: the pool. options: of `choose`, such as guard, candidates and seed. The index of
-        what is returned is that of the whole pool.
+        The index of what is returned is that of the whole pool.
+
+        predictor: a network, a model, `nescio.models.mc_dropout(net)` or another predictor of
+          classes.
+        inputs: the inputs of the whole pool.
+        size: number of items to choose.
+        acquisition: a name (`nescio list acquisitions`), with options as in
+          "batchbald,samples=10000", or a function of `Candidates`.
+        options: options of `nescio.applications.active_learning.choose`, such as `guard`,
+          `candidates` and `seed`.
         """
         self.check(inputs)
         with owned(self.folder, wait=PATIENCE):  # another process must not choose the same
@@ -250,8 +271,10 @@ class Pool:
     ) -> int:
         """Take answers, all or none of them; returns how many are new.
 
-        answers: labels by id, or pairs of both. correct: whether an answer may replace another
-        one for the same id. inputs: the pool, to refuse answers to what changed since.
+        answers: labels by id, or pairs of both.
+        correct: whether an answer may replace another one for the same id.
+        inputs: the inputs of the pool, to refuse answers to what changed since; None: they are not
+          checked.
         """
         if inputs is not None:
             self.check(inputs)

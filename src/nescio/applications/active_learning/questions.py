@@ -16,32 +16,49 @@ SHOWN = 5  # ids in a message
 
 @dataclass(frozen=True, kw_only=True)
 class LabelQuestion:
-    """An item that people are asked to label, and what the model thinks of it."""
+    """An item that people are asked to label, and what the model thinks of it.
+
+    id: name of the item.
+    guess: class that the model predicts.
+    confidence: confidence of the model.
+    why: why it was chosen.
+    label: the answer; None: there is none yet.
+    picture: its file, as the table names it.
+    row: its row of a table, by column.
+    """
 
     id: str
-    guess: str | None = None  # the class that the model predicts
+    guess: str | None = None
     confidence: float | None = None
-    why: str = ""  # it was chosen
-    label: str | None = None  # the answer
-    picture: str | None = None  # its file, as the table names it
-    row: Mapping[str, str] = field(default_factory=dict)  # of a table
+    why: str = ""
+    label: str | None = None
+    picture: str | None = None
+    row: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """Answers as a file has them."""
+    """Answers as a file has them.
 
-    pairs: tuple[tuple[str, str], ...]  # id and label, in the order of the file
-    blank: tuple[str, ...]  # ids without an answer so far
-    pool: str | None  # the pool that the file names
+    pairs: id and label, in the order of the file.
+    blank: ids without an answer so far.
+    pool: the pool that the file names.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    blank: tuple[str, ...]
+    pool: str | None
 
 
 def write_questions(
     path: str | Path, questions: Sequence[LabelQuestion], *, pool: str, guesses: bool = True
 ) -> None:
-    """Write a CSV file with an empty column `label` to fill in; `pool` says where it belongs.
+    """Write a CSV file with an empty column `label` to fill in.
 
-    guesses: whether it shows what the model thinks, which sways people.
+    path: file to write.
+    questions: the items to label.
+    pool: name of the pool that the answers belong to.
+    guesses: whether the file shows what the model thinks, which sways people.
     """
     own = OWN if guesses else ("id", "label")
     pictures = any(question.picture is not None for question in questions)
@@ -69,7 +86,9 @@ def read_answers(
 ) -> Answered:
     """The answers of a CSV file with columns `id` and `label`; a blank label is not an answer yet.
 
-    ids, classes: those of the pool, to undo what keeps a spreadsheet from running one of them.
+    path: file to read.
+    ids, classes: ids and classes of the pool, to undo what keeps a spreadsheet from running one of
+      them; None: the words are taken as they are.
     """
     words = readers.csv_words(path, header=True)
     for name in ("id", "label"):

@@ -69,26 +69,37 @@ def simulate(
 ) -> Curves:
     """Learning curves of an acquisition: labels that are known are asked for, a batch at a time.
 
-    make_net: a factory, as for `nescio.train`. data: the pool with its labels `(x, y)`, or a table.
+    Networks start from new weights in each step.
+
+    make_net: a function that makes a network, as for `nescio.train`.
+    data: the pool with its labels `(x, y)`, or a table.
     test: data to measure the accuracy on after each step.
-    acquisition: a name with options, such as "batchbald,samples=10000", or a function of yours.
-    start: the number of labels at the start, `balanced` over the classes or drawn at random; or
-    indices `(seeds, n)`. size: labels per step. labels: the steps end there, or up to size - 1
-    before.
-    seeds: how many pools, each with a separate start, networks and candidates, or which ones by
-    number; the start of a seed is the same for every acquisition, so curves can be compared in
-    pairs. All of them train in one stack.
-    members: networks per seed, an ensemble. passes: of MC dropout through each of them, the members
-    of the posterior; 0: none, the networks as they are (a delta posterior where members is 1).
-    test_passes: those of the test accuracy, of the mean prediction; as many as `passes` by default.
-    candidates: how many samples without labels are drawn and scored in a step; None: all.
-    guard: a guard; what it calls OOD is never asked for, at the start neither.
+    acquisition: a name (`nescio list acquisitions`), with options as in "batchbald,samples=10000",
+      or a function of `Candidates`.
+    start: number of labels at the start, or indices `(seeds, n)`.
+    balanced: whether the labels at the start are balanced over the classes; otherwise drawn at
+      random.
+    size: labels per step.
+    labels: number of labels at which the steps end, or up to size - 1 before.
+    seeds: number of pools, each with a separate start, networks and candidates, or which ones by
+      number; the start of a seed is the same for every acquisition, so curves can be compared in
+      pairs. All of them train in one stack.
+    members: networks per seed, an ensemble.
+    passes: passes of MC dropout through each of them, the members of the posterior; 0: the networks
+      as they are (a delta posterior where `members` is 1).
+    test_passes: passes for the test accuracy, of the mean prediction; None: as many as `passes`.
+    candidates: number of samples without labels that are drawn and scored in a step; None: all.
+    guard: a guard; what it calls OOD is never asked for, at the start neither. None: all may be.
     validation_labels: labels of each seed beside `labels`, drawn at the start and never trained on,
-    for `patience`.
+      for `patience`.
     epochs: a number, or a function of the number of labels, for equally many updates in each step:
-    `lambda labels: 400 * 64 // labels`. Networks start from new weights in each step.
-    run: a folder for the state; the same call with the same folder continues, also to more labels.
-    options: of `nescio.train`, such as batch_size, learning_rate, schedule and augment.
+      `lambda labels: 400 * 64 // labels`.
+    seed: seed of the random draws.
+    run: folder for the state; the same call with the same folder continues, also to more labels.
+      None: nothing is stored.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    options: options of `nescio.train`, such as `batch_size`, `learning_rate`, `schedule` and
+      `augment`.
     """
     as_acquisition(acquisition)  # a wrong name is said before anything is trained
     make_net, pool, tested = read_pairs(make_net, data, test)

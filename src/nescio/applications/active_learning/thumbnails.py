@@ -13,11 +13,14 @@ LARGEST = 512  # pixels of a side, at most
 
 
 def thumbnail(image: Tensor, *, side: int = SIDE, largest: int = LARGEST) -> bytes:
-    """An image (C, H, W) of bytes, or of floats, as PNG; small ones are enlarged in whole steps.
+    """An image as PNG; small ones are enlarged in whole steps.
 
-    side: pixels of the longer side, at least; largest: at most.
-    Floats from 0 to 1 are taken as they are; others are scaled from their smallest to their
-    largest value. Images of one channel are gray, of three colored; of others, the mean is shown.
+    Floats from 0 to 1 are taken as they are; others are scaled from their smallest to their largest
+    value. Images of one channel are gray, of three colored; of others, the mean is shown.
+
+    image: an image `(C, H, W)` of bytes, or of floats.
+    side: pixels of the longer side, at least.
+    largest: pixels of the longer side, at most.
     """
     from PIL import Image
 
@@ -35,7 +38,7 @@ def thumbnail(image: Tensor, *, side: int = SIDE, largest: int = LARGEST) -> byt
 
 
 def data_url(png: bytes) -> str:
-    """A PNG within a text, which browsers show."""
+    """The bytes of a `png` within a text, which browsers show."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 

@@ -11,10 +11,14 @@ from nescio.core.registry import agents
 class Agent:
     """How actions are drawn: a member, masks or chance. The three combine.
 
-    members: networks for each run, one of which acts in an episode. prior: the scale of the fixed
-    random network that is added to each. share: of the transitions that a member learns from.
-    dropout: the rate of dropout, masks are drawn for each episode or step, as `masks` says.
-    epsilon: the probability of a random action after `decay` episodes, to which it falls from 1.
+    name: name of the kind of agent.
+    members: networks for each run, one of which acts in an episode.
+    prior: scale of the fixed random network that is added to each.
+    share: share of the transitions that a member learns from.
+    dropout: rate of dropout.
+    masks: whether masks of dropout are drawn for each `"episode"` or `"step"`.
+    epsilon: probability of a random action after `decay` episodes, to which it falls from 1.
+    decay: number of episodes over which it falls.
     """
 
     name: str
@@ -46,7 +50,10 @@ class Agent:
         return asdict(self)
 
     def chance(self, episode: int) -> float:
-        """The probability of a random action in an episode."""
+        """The probability of a random action in an episode.
+
+        episode: number of the episode, from 0.
+        """
         if episode >= self.decay:
             return self.epsilon
         return 1 - (1 - self.epsilon) * episode / self.decay
@@ -56,9 +63,11 @@ class Agent:
 def ensemble(*, members: int = 10, prior: float = 3.0, share: float = 0.5) -> Agent:
     """Thompson sampling: one member of an ensemble acts for a whole episode.
 
-    Bootstrapped Q-networks with fixed prior networks (Osband et al., 2016 and 2018). prior: the
-    scale of the random network that is added to each member and never trained; 0: none. share: the
-    probability that a member learns from a transition.
+    Bootstrapped Q-networks with fixed prior networks (Osband et al., 2016 and 2018).
+
+    members: number of networks for each run.
+    prior: scale of the random network that is added to each member and never trained; 0: none.
+    share: probability that a member learns from a transition.
     """
     return Agent(name="ensemble", members=members, prior=prior, share=share)
 
@@ -67,7 +76,8 @@ def ensemble(*, members: int = 10, prior: float = 3.0, share: float = 0.5) -> Ag
 def dropout(*, rate: float = 0.1, masks: Literal["episode", "step"] = "episode") -> Agent:
     """Thompson sampling by dropout: one mask for a whole episode (Gal, 2016, section 5.2).
 
-    rate: of dropout, in training too. masks: drawn for each episode, or for each step.
+    rate: rate of dropout, in training too.
+    masks: whether masks are drawn for each `"episode"` or for each `"step"`.
     """
     return Agent(name="dropout", dropout=rate, masks=masks)
 
@@ -76,7 +86,8 @@ def dropout(*, rate: float = 0.1, masks: Literal["episode", "step"] = "episode")
 def epsilon_greedy(*, epsilon: float = 0.05, decay: int = 100) -> Agent:
     """The best action by the network, or with probability epsilon any action.
 
-    decay: episodes over which the probability falls from 1 to epsilon.
+    epsilon: probability of a random action in the end.
+    decay: number of episodes over which the probability falls from 1 to epsilon.
     """
     return Agent(name="epsilon_greedy", epsilon=epsilon, decay=decay)
 

@@ -16,9 +16,10 @@ class Bandit:
 
     Each run has its own means, standard normal. An episode is one pull.
 
-    actions: the number of arms. features: of the observation, standard normal numbers that tell
-    the means in this episode; 0: the means are always the same. noise: the standard deviation of
-    a reward.
+    actions: number of arms.
+    features: number of features of the observation, standard normal numbers that tell the means in
+      this episode; 0: the means are always the same.
+    noise: standard deviation of a reward.
     """
 
     actions: int = 10
@@ -48,13 +49,15 @@ class Bandit:
 
         The last number is the mean at features of 0; the mean reward is the product with the
         observation.
+
+        seeds: number of each run.
         """
         size = (self.actions, *self.shape)
         drawn = [torch.randn(size, generator=generator(seed, "bandit")) for seed in seeds]
         return torch.stack(drawn)
 
     def start(self, seeds: Sequence[int]) -> "BanditRuns":
-        """One bandit for each seed."""
+        """One bandit for each of the `seeds`."""
         return BanditRuns(self, tuple(seeds))
 
 

@@ -17,14 +17,15 @@ NEAR, FAR = 0.001, 1.0
 class Chain:
     """States in a row: a small reward at the near end, a reward of 1 at the far end.
 
-    An episode begins in the second state. A step to the first state gives 0.001; a step to the
-    last state gives 1 and ends the episode (in the paper it continues there). Which of the two
-    actions leads on is drawn for each state and seed: without that, a network that always takes
-    the same action, as many do before they learn, would be at the far end at once.
+    An episode begins in the second state. A step to the first state gives 0.001; a step to the last
+    state gives 1 and ends the episode (in the paper it continues there). Which of the two actions
+    leads on is drawn for each state and seed: without that, a network that always takes the same
+    action, as many do before they learn, would be at the far end at once.
 
-    length: the number of states. slack: how many steps an episode has beyond the shortest way to
-    the far end. With 0, one action back is one too many, and random actions arrive in one of
-    2 ** (length - 2) episodes; the chain of the paper has 11.
+    length: number of states.
+    slack: steps that an episode has beyond the shortest way to the far end. With 0, one action back
+      is one too many, and random actions arrive in one of 2 ** (length - 2) episodes; the chain of
+      the paper has 11.
     """
 
     length: int = 20
@@ -58,7 +59,7 @@ class Chain:
         return torch.eye(self.length)
 
     def start(self, seeds: Sequence[int]) -> "ChainRuns":
-        """One chain for each seed."""
+        """One chain for each of the `seeds`."""
         return ChainRuns(self, tuple(seeds))
 
 

@@ -20,7 +20,9 @@ class Runs(Protocol):
     def reset(self, episode: int) -> Tensor:
         """Begin an episode: observations `(S, *shape)`, a function of the seeds and its number.
 
-        Of a continuing environment, episode 0 begins and others go on from where the runs are.
+        Of a continuing environment, episode 0 begins and others continue from where the runs are.
+
+        episode: number of the episode, from 0.
         """
         ...
 
@@ -29,6 +31,8 @@ class Runs(Protocol):
 
         Ended is what needs no further action: a goal, a fall, not the limit of steps. A run that
         ended still gets actions until all have; what it gives then is not read.
+
+        actions: action of each run, `(S,)`.
         """
         ...
 
@@ -42,7 +46,7 @@ class ContinuingRuns(Runs, Protocol):
         ...
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
+        """Continue from a `state`."""
         ...
 
 
@@ -85,12 +89,17 @@ class Environment(Protocol):
         ...
 
     def start(self, seeds: Sequence[int]) -> Runs:
-        """One run for each seed."""
+        """One run for each of the `seeds`."""
         ...
 
 
 def as_actions(actions: Any, *, runs: int, count: int) -> Tensor:
-    """Actions `(runs,)` as integers, refused where one is not 0, ..., count - 1."""
+    """Actions as integers, refused where one is not 0, ..., count - 1.
+
+    actions: action of each run, `(runs,)`.
+    runs: number of runs.
+    count: number of actions.
+    """
     given = as_tensor(actions, "actions")
     if tuple(given.shape) != (runs,) or given.is_floating_point() or given.dtype == torch.bool:
         raise NescioError(

@@ -18,9 +18,15 @@ Range = tuple[float, float]
 class GymEnvironment:
     """An environment of Gymnasium with numbers as observations; see `cart_pole`, `mountain_car`.
 
-    Observations are scaled: `ranges` become -1 to 1. id: Gymnasium's name. names: of the
-    observations. steps: decisions of the longest episode. solved: the mean reward over the last
-    `window` episodes that counts as solved.
+    name: name of the environment.
+    id: Gymnasium's name of it.
+    actions: number of actions.
+    names: names of the observations.
+    ranges: ranges of the observations, which are scaled to -1 to 1.
+    steps: decisions of the longest episode.
+    solved: mean reward over the last `window` episodes that counts as solved; None: none does.
+    window: number of episodes for that mean.
+    continuing: always False: each episode begins again.
     """
 
     name: str
@@ -39,11 +45,14 @@ class GymEnvironment:
         return (len(self.ranges),)
 
     def start(self, seeds: Sequence[int]) -> "GymRuns":
-        """One environment per seed."""
+        """One environment for each of the `seeds`."""
         return GymRuns(self, seeds)
 
     def scaled(self, observations: Any) -> Tensor:
-        """Observations in Gymnasium's units `(..., names)` as networks read them."""
+        """Observations in Gymnasium's units as networks read them.
+
+        observations: observations `(..., names)`.
+        """
         low, high = torch.tensor(self.ranges, dtype=torch.float64).T
         values = torch.as_tensor(np.asarray(observations), dtype=torch.float64)
         scaled: Tensor = 2 * (values - low) / (high - low) - 1

@@ -39,17 +39,19 @@ def learn(
     >>> found.rewards.shape
     (2, 3)
 
-    environment: a value such as `Chain(length=20)`. agent: a name with options, such as
-    "ensemble,members=20,prior=3", or a value such as `ensemble(members=20)`.
-    seeds: how many runs, or which ones by number; each has its own world and networks. All of
-    them, and all members of each, learn in one stack.
-    make_net: a factory of networks from an observation to one value per action; None: an mlp.
-    With dropout it must have dropout layers, whose rate counts.
-    seed: of the networks and the actions; the worlds depend on the numbers of the runs alone.
-    run: a folder for the state; the same call with the same folder continues, also to more
-    episodes.
-    options: of `QLearning`: discount, learning_rate, updates, batch_size, capacity, target_every,
-    double, widths.
+    environment: a value such as `Chain(length=20)`.
+    agent: a name with options, such as "ensemble,members=20,prior=3", or a value such as
+      `ensemble(members=20)`.
+    episodes: number of episodes.
+    seeds: number of runs, or which ones by number; each has its own world and networks. All of
+      them, and all members of each, learn in one stack.
+    make_net: a function without arguments that makes a network from an observation to one value per
+      action; None: an mlp. With dropout it must have dropout layers, whose rate counts.
+    seed: seed of the networks and the actions; the worlds depend on the numbers of the runs alone.
+    run: folder for the state; the same call with the same folder continues, also to more episodes.
+      None: nothing is stored.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    options: options of `QLearning`, such as `discount` and `learning_rate`.
     """
     if not isinstance(episodes, int) or episodes < 1:
         raise NescioError(f"episodes must be a positive whole number, got {episodes!r}")

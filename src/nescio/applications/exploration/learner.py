@@ -61,7 +61,15 @@ def learner(
 ) -> "QLearner":
     """An agent at the beginning, or where the folder `run` has it.
 
-    environment, agent, seeds, make_net, seed, run, options: as for `learn`.
+    environment: a value such as `Chain(length=20)`.
+    agent: a name with options, such as "ensemble,members=20,prior=3", or a value such as
+      `ensemble(members=20)`.
+    seeds: number of runs, or which ones by number.
+    make_net: a function without arguments that makes a network from an observation to one value per
+      action; None: an mlp.
+    seed: seed of the networks and the actions; the worlds depend on the numbers of the runs alone.
+    run: folder with the state of an earlier call; None: the agent begins.
+    options: options of `QLearning`, such as `discount` and `learning_rate`.
     """
     world, agent, rule = described(environment), as_agent(agent), QLearning.of(options)
     numbers = _numbers(seeds)
@@ -121,17 +129,28 @@ def _numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QLearner:
-    """S runs and their networks; made by `learner`, changed by `episode`."""
+    """S runs and their networks; made by `learner`, changed by `episode`.
+
+    environment: the environment.
+    agent: how actions are drawn.
+    rule: how the networks learn.
+    seeds: numbers of the runs.
+    seed: seed of the networks and the actions.
+    networks: the S x K networks that learn.
+    prior: weights of networks that are added and never trained.
+    settings: what makes it the learner it is, in JSON.
+    rewards: sum of rewards of each episode so far, `(S,)` each.
+    """
 
     environment: Environment
     agent: Agent
     rule: QLearning
     seeds: tuple[int, ...]
     seed: int
-    networks: nescio.Stepper  # S x K of them
-    prior: dict[str, Tensor]  # the weights of networks that are added and never trained
-    settings: dict[str, Any]  # what makes it the learner it is; JSON
-    rewards: list[Tensor] = field(default_factory=list)  # (S,) of each episode
+    networks: nescio.Stepper
+    prior: dict[str, Tensor]
+    settings: dict[str, Any]
+    rewards: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.runs: Runs = started(self.environment, self.seeds)
@@ -253,7 +272,10 @@ class QLearner:
                 self.target = self._copied()
 
     def update(self, batch: Transitions) -> Tensor:
-        """One step of all networks on transitions `(S, B)` of each run; the losses `(M,)`."""
+        """One step of all networks on transitions of each run; the losses `(M,)`.
+
+        batch: transitions, `(S, B)` of each part.
+        """
         x, targets = self._targets(batch)
         weight = None
         if self.agent.share < 1:
@@ -285,7 +307,8 @@ class QLearner:
     def values(self, observations: Any, *, passes: int = PASSES) -> Tensor:
         """Q of every run, member, observation and action, `(S, K, N, A)`.
 
-        observations: `(N, *shape)`. passes: of dropout, which are its members.
+        observations: `(N, *shape)`.
+        passes: number of passes of dropout, which are its members.
         """
         x = as_tensor(observations, "observations").float()
         every = x.expand(len(self.networks.members), *x.shape)
@@ -299,7 +322,7 @@ class QLearner:
         return each
 
     def save(self, path: Path) -> None:
-        """Write everything that the next episode depends on into one file."""
+        """Write everything that the next episode depends on into one file at `path`."""
         world = self.runs.state() if isinstance(self.runs, ContinuingRuns) else {}
         parts = {
             "weights": self.networks.weights,
@@ -314,7 +337,7 @@ class QLearner:
         save_tensors(path, tensors, {"kind": KIND, "settings": self.settings, **counts})
 
     def restore(self, path: Path) -> None:
-        """Go on from what `save` wrote, if it is of the same learner."""
+        """Continue from what `save` wrote at `path`, if it is of the same learner."""
         tensors, manifest = load_tensors(path, KIND)
         mine = {**self.settings, "seeds": list(self.seeds)}
         check_same_run(path, {**manifest["settings"], "seeds": manifest["seeds"]}, mine)

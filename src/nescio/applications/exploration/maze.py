@@ -47,7 +47,7 @@ class Maze:
     continuing = True
 
     def start(self, seeds: Sequence[int]) -> "MazeRuns":
-        """One agent per seed, each in its own maze."""
+        """One agent for each of the `seeds`, each in its own maze."""
         return MazeRuns(first_world(seeds))
 
 

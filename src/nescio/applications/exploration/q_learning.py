@@ -19,11 +19,15 @@ from nescio.losses import Loss, pointwise
 class QLearning:
     """How an agent learns, the same for all agents.
 
-    discount: of a reward one step later. updates: after each episode. batch_size: transitions in
-    an update. capacity: how many transitions of a run are stored. target_every: updates after
-    which the target network is replaced. double: whether the network that learns chooses the next
-    action, which the target network then values; else the target network does both. widths: of
-    the hidden layers, where no network is given.
+    discount: weight of a reward one step later.
+    learning_rate: learning rate of the networks.
+    updates: number of updates after each episode.
+    batch_size: transitions of a run in an update.
+    capacity: number of transitions of a run that are stored.
+    target_every: number of updates after which the target network is replaced.
+    double: whether the network that learns chooses the next action, which the target network then
+      values; otherwise the target network does both.
+    widths: widths of the hidden layers, where no network is given.
     """
 
     discount: float = 0.99
@@ -48,7 +52,7 @@ class QLearning:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "QLearning":
-        """From options by name; one that does not exist is refused."""
+        """From `options` by name; one that does not exist is refused."""
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:

@@ -27,12 +27,18 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EpisodesTo:
-    """How many episodes a mean reward takes: infinite where it was not reached."""
+    """How many episodes a mean reward takes: infinite where it was not reached.
+
+    reward: the mean reward.
+    by_seed: number of episodes of each seed, `(S,)`.
+    median: their median.
+    low, high: interval of the median over the seeds, by the bootstrap.
+    """
 
     reward: float
-    by_seed: Floats  # (S,)
+    by_seed: Floats
     median: float
-    low: float  # of the median over the seeds, by the bootstrap
+    low: float
     high: float
 
     @property
@@ -43,13 +49,20 @@ class EpisodesTo:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Rewards:
-    """The sum of rewards by episode, one row per seed."""
+    """The sum of rewards by episode, one row per seed.
 
-    rewards: Floats  # (S, E)
+    rewards: sum of rewards of each episode, `(S, E)`.
+    seeds: numbers of the runs.
+    solved: mean of `window` episodes from which the task is solved; None: none does.
+    window: number of episodes for that mean.
+    settings: how they were made, in JSON.
+    """
+
+    rewards: Floats
     seeds: tuple[int, ...]
-    solved: float | None = None  # from which mean of `window` episodes the task is solved
+    solved: float | None = None
     window: int = 20
-    settings: Mapping[str, Any] = field(default_factory=dict)  # how, in JSON
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         what = f"{self.agent} on {self.environment}"
@@ -71,7 +84,10 @@ class Rewards:
         return int(self.rewards.shape[1])
 
     def averaged(self, window: int | None = None) -> Floats:
-        """The mean of the last `window` rewards (S, E); at the start, of those there are."""
+        """The mean of the last rewards, `(S, E)`; at the start, of those there are.
+
+        window: number of last episodes to average over; None: that of the environment.
+        """
         window = self.window if window is None else window
         if window < 1:
             raise NescioError(f"window is a number of episodes, 1 or more, got {window}")
@@ -84,6 +100,9 @@ class Rewards:
         """The mean over seeds of the averaged rewards, with Student's interval; of one seed none.
 
         Intervals are those of each episode, not of the whole curve.
+
+        window: number of last episodes to average over; None: that of the environment.
+        level: confidence level of the interval.
         """
         from scipy.stats import t
 
@@ -98,9 +117,11 @@ class Rewards:
     def episodes_to(
         self, reward: float | None = None, *, window: int | None = None, level: float = 0.95
     ) -> EpisodesTo:
-        """After how many episodes the mean of the last `window` rewards was first this high.
+        """After how many episodes the mean of the last rewards was first this high.
 
-        reward: where the task counts as solved, by default.
+        reward: the mean reward to reach; None: that at which the task counts as solved.
+        window: number of last episodes to average over; None: that of the environment.
+        level: confidence level of the interval.
         """
         reward = self.solved if reward is None else reward
         if reward is None:
@@ -122,20 +143,23 @@ class Rewards:
         )
 
     def first(self, episodes: int) -> "Rewards":
-        """The first episodes alone, 1 or more."""
+        """The rewards of the first `episodes` alone, 1 or more."""
         if episodes < 1:
             raise NescioError(f"episodes must be positive, got {episodes}")
         return replace(self, rewards=self.rewards[:, :episodes])
 
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file; into a folder as `rewards.json`."""
+        """Write a JSON file at `path`; into a folder as `rewards.json`."""
         path = _file(path)
         save_manifest(path, {"kind": KIND, **to_json(self)})
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> "Rewards":
-        """Read what `save` wrote: a file, or the folder of a run."""
+        """Read what `save` wrote.
+
+        path: the file, or the folder of a run.
+        """
         return from_json(cls, load_manifest(_file(path), KIND), str(path))
 
 

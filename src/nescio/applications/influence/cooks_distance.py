@@ -16,7 +16,10 @@ from nescio.core import NescioError
 
 @torch.no_grad()
 def leverages(minimum: Minimum) -> Tensor:
-    """The leverage of each sample `(N,)`, the diagonal of X (X'X)^-1 X', in linear regression."""
+    """The leverage of each sample `(N,)`, the diagonal of X (X'X)^-1 X', in linear regression.
+
+    minimum: a network at its minimum, as `fit` returns it.
+    """
     problem, solve, curvature = _linear_regression(minimum)
     found = [solve.whitened(wide).square().sum(1) for _, wide, _ in problem.blocks(problem.size)]
     return curvature * torch.cat(found) / problem.samples

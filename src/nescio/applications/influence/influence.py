@@ -22,21 +22,36 @@ from nescio.nets import Output
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Influence:
-    """What the removal of each training sample would change about test samples."""
+    """What the removal of each training sample would change about test samples.
 
-    values: Tensor  # (T, N): the change of the quantity when training sample n is removed
-    on: str  # the quantity: loss, logit, confidence, margin, or a function's name
-    value: Tensor  # (T,) the quantity now
-    target: Tensor | None  # (T,) the class whose logit, confidence or margin it is
-    predicted: Tensor  # (T,) classes, or outputs (T, O) of a regression
-    test_labels: Tensor | None  # (T,)
-    labels: Tensor  # (N,) of the training samples
-    residual: float  # |H s - g| / |g|, the largest over the test samples
-    gradient_norm: float  # of the objective at the weights examined
-    damping: float  # that was added to the diagonal of the Hessian
-    objective: str  # what the weights minimize, in words
-    parameters: str  # last or all
-    refit: Refit | None  # how far the last layer was moved to its minimum; None: it was not
+    values: change of the quantity when training sample n is removed, `(T, N)`.
+    on: the quantity: loss, logit, confidence, margin, or a function's name.
+    value: the quantity now, `(T,)`.
+    target: class whose logit, confidence or margin it is, `(T,)`.
+    predicted: predicted classes, `(T,)`, or outputs of a regression, `(T, O)`.
+    test_labels: labels of the test samples, `(T,)`.
+    labels: labels of the training samples, `(N,)`.
+    residual: |H s - g| / |g|, the largest over the test samples.
+    gradient_norm: norm of the gradient of the objective at the weights examined.
+    damping: what was added to the diagonal of the Hessian.
+    objective: what the weights minimize, in words.
+    parameters: last or all.
+    refit: how far the last layer was moved to its minimum; None: it was not.
+    """
+
+    values: Tensor
+    on: str
+    value: Tensor
+    target: Tensor | None
+    predicted: Tensor
+    test_labels: Tensor | None
+    labels: Tensor
+    residual: float
+    gradient_norm: float
+    damping: float
+    objective: str
+    parameters: str
+    refit: Refit | None
 
     def __repr__(self) -> str:
         tests, samples = self.values.shape
@@ -52,15 +67,24 @@ class Influence:
         return self.values if self.on == "loss" else -self.values
 
     def helpful(self, count: int = 5) -> Tensor:
-        """The most helpful training samples of each test sample, `(T, count)`, best first."""
+        """The most helpful training samples of each test sample, `(T, count)`, best first.
+
+        count: number of training samples.
+        """
         return _top(self.help, count)
 
     def harmful(self, count: int = 5) -> Tensor:
-        """The most harmful training samples of each test sample, `(T, count)`, worst first."""
+        """The most harmful training samples of each test sample, `(T, count)`, worst first.
+
+        count: number of training samples.
+        """
         return _top(-self.help, count)
 
     def words(self, count: int = 3) -> list[str]:
-        """A paragraph for each test sample: its quantity, and who helps and who harms."""
+        """A paragraph for each test sample: its quantity, and who helps and who harms.
+
+        count: number of helpful and of harmful training samples to name.
+        """
         return [test_words(self, index, count) for index in range(len(self.values))]
 
     def examined(self) -> str:
@@ -99,24 +123,30 @@ def influence(
     """What the removal of each training sample would change about test samples, `(T, N)`.
 
     source: an `nn.Module`, or a nescio model with one member.
-    train: the training data `(x, y)` in any form that nescio reads. test: samples, with labels
-    where the loss is asked for.
-    on: "loss", "logit", "confidence" (a probability), "margin" (a logit less the largest other), or
-    a function of outputs `(T, O)`. target: the class of the last three; the predicted one by
-    default.
-    parameters: "last", the last linear layer on fixed features, or "all".
-    solver: "exact", by the Hessian in float64, or "cg", conjugate gradients on products with it,
-    up to the relative residual `tolerance` within `iterations`.
-    damping: added to the diagonal of the Hessian. weight_decay: its strength in the objective,
-    times the sum of squares of all weights, as in `losses.weight_decay`; torch's optimizers write
-    twice that number. loss: its data term. Both are those of the training by default, if the model
-    knows them.
+    train: the training data `(x, y)` in any form that nescio reads.
+    test: test samples `(x, y)`; the labels are needed where the loss is asked for.
+    on: the quantity: `"loss"`, `"logit"`, `"confidence"` (a probability), `"margin"` (a logit less
+      the largest other), or a function of outputs `(T, O)`.
+    target: class whose logit, confidence or margin it is, `(T,)`; None: the predicted one.
+    parameters: `"last"`, the last linear layer on fixed features, or `"all"`.
+    solver: `"exact"`, by the Hessian in float64, or `"cg"`, conjugate gradients on products with
+      it.
+    damping: what is added to the diagonal of the Hessian.
+    weight_decay: strength of the weight decay in the objective, times the sum of squares of all
+      weights, as in `losses.weight_decay`; torch's optimizers write twice that number. None: that
+      of the training, if the model knows it.
+    loss: data term of the objective; None: that of the training, if the model knows it.
     refit: whether the last layer is first fitted to its minimum by Newton steps; the answers are
-    then about that layer, and `Influence.refit` says how far predictions moved. By default it is,
-    and a weight decay of 1e-4 is taken if the training had none. False: a network whose gradient
-    norm is above `limit` is refused.
-    head, output: of a module, as for `nescio.observe`. batch_size: samples at a time where all
-    parameters are examined. memory: bytes that the Hessian and its factor may take.
+      then about that layer, and `Influence.refit` says how far predictions moved. None: it is, and
+      a weight decay of 1e-4 is taken if the training had none. False: a network whose gradient norm
+      is above `limit` is refused.
+    limit: largest gradient norm of a network that is not fitted again.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    tolerance: relative residual at which conjugate gradients end.
+    iterations: largest number of steps of conjugate gradients.
+    batch_size: samples at a time where all parameters are examined.
+    memory: bytes that the Hessian and its factor may take.
     """
     options = dict(locals())
     for name in ("source", "train", "test", "on", "target"):
@@ -128,7 +158,14 @@ def influence(
 def at_minimum(
     minimum: Minimum, test: Any, *, on: Quantity = "loss", target: Any = None
 ) -> Influence:
-    """The influence on test samples, of a network that was fitted before."""
+    """The influence on test samples, of a network that was fitted before.
+
+    minimum: a network at its minimum, as `fit` returns it.
+    test: test samples `(x, y)`; the labels are needed where the loss is asked for.
+    on: the quantity: `"loss"`, `"logit"`, `"confidence"` (a probability), `"margin"` (a logit less
+      the largest other), or a function of outputs `(T, O)`.
+    target: class whose logit, confidence or margin it is, `(T,)`; None: the predicted one.
+    """
     tested = minimum.problem.tested(test, on, target)
     solutions = minimum.solve(tested.gradients)
     residual = _residual(minimum, solutions, tested.gradients)

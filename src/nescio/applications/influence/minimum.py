@@ -32,20 +32,34 @@ LIMIT = 1e-6  # of the gradient norm
 
 @dataclass(frozen=True, kw_only=True)
 class Refit:
-    """How far a last layer moved when it was fitted to the minimum, on the training data."""
+    """How far a last layer moved when it was fitted to the minimum, on the training data.
 
-    steps: int  # Newton steps
-    gradient_norm: float  # before
-    changed: float  # the share of samples with another predicted class; of a regression 0
-    shift: float  # mean over samples of the largest change of a probability, or of an output
+    steps: number of Newton steps.
+    gradient_norm: norm of the gradient before.
+    changed: share of samples with another predicted class; of a regression 0.
+    shift: mean over samples of the largest change of a probability, or of an output.
+    """
+
+    steps: int
+    gradient_norm: float
+    changed: float
+    shift: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Minimum:
-    """A network at the minimum of its objective, with its Hessian to solve with."""
+    """A network at the minimum of its objective, with its Hessian to solve with.
+
+    problem: the objective, its weights and its data.
+    parameters: last or all.
+    solve: solves systems with the Hessian.
+    damping: what was added to the diagonal of the Hessian.
+    gradient_norm: norm of the gradient of the objective at the weights.
+    refit: how far the last layer was moved to its minimum; None: it was not.
+    """
 
     problem: Problem
-    parameters: str  # last or all
+    parameters: str
     solve: Exact | ConjugateGradients
     damping: float
     gradient_norm: float
@@ -58,10 +72,12 @@ class Minimum:
         )
 
     def removal(self, vectors: Tensor) -> Tensor:
-        """Solutions `(T, P)` times the effect of removing each sample, `(T, N)`.
+        """Solutions times the effect of removing each sample, `(T, N)`.
 
-        Without sample i of n, and with the mean over the others, the weights move by about
-        H^-1 (g_i + the gradient of the weight decay) / n.
+        Without sample i of n, and with the mean over the others, the weights move by about H^-1
+        (g_i + the gradient of the weight decay) / n.
+
+        vectors: solutions of systems with the Hessian, `(T, P)`.
         """
         products = self.problem.products(vectors)
         return (products + (vectors @ self.problem.penalty)[:, None]) / self.problem.samples
@@ -85,7 +101,30 @@ def fit(
     batch_size: int = 256,
     memory: int = MEMORY,
 ) -> Minimum:
-    """What influence on any test samples needs; options as those of `influence`."""
+    """A network at its minimum: what influence on any test samples needs.
+
+    source: an `nn.Module`, or a nescio model with one member.
+    train: the training data `(x, y)` in any form that nescio reads.
+    parameters: `"last"`, the last linear layer on fixed features, or `"all"`.
+    solver: `"exact"`, by the Hessian in float64, or `"cg"`, conjugate gradients on products with
+      it.
+    damping: what is added to the diagonal of the Hessian.
+    weight_decay: strength of the weight decay in the objective, times the sum of squares of all
+      weights, as in `losses.weight_decay`; torch's optimizers write twice that number. None: that
+      of the training, if the model knows it.
+    loss: data term of the objective; None: that of the training, if the model knows it.
+    refit: whether the last layer is first fitted to its minimum by Newton steps; the answers are
+      then about that layer, and `Influence.refit` says how far predictions moved. None: it is, and
+      a weight decay of 1e-4 is taken if the training had none. False: a network whose gradient norm
+      is above `limit` is refused.
+    limit: largest gradient norm of a network that is not fitted again.
+    head: how the outputs of modules are read, as for `nescio.observe`.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    tolerance: relative residual at which conjugate gradients end.
+    iterations: largest number of steps of conjugate gradients.
+    batch_size: samples at a time where all parameters are examined.
+    memory: bytes that the Hessian and its factor may take.
+    """
     _check_names(parameters, solver, refit)
     if not damping >= 0 or not limit > 0:
         raise NescioError(f"damping is 0 or more, limit above 0, got {damping} and {limit}")

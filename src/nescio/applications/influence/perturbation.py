@@ -25,11 +25,17 @@ def perturbation(
 ) -> Tensor:
     """How a quantity of test samples changes with the inputs of training samples, by gradients.
 
-    The result is `(T, K, ...)`, or summed over the test samples, `together`, `(K, ...)`: the change
-    of the quantity per unit of each input of each of the K `samples`, as the network reads inputs.
-    A step along it raises the quantity after the network is trained again.
+    The result is `(T, K, ...)`: the change of the quantity per unit of each input of each of the K
+    `samples`, as the network reads inputs. A step along it raises the quantity after the network is
+    trained again.
 
-    minimum: from `fit`. samples: training samples `(x, y)`, floats or image bytes (255 is 1).
+    minimum: a network at its minimum, as `fit` returns it.
+    test: test samples `(x, y)`; the labels are needed where the loss is asked for.
+    samples: training samples `(x, y)`, floats or image bytes (255 is 1).
+    on: the quantity: `"loss"`, `"logit"`, `"confidence"` (a probability), `"margin"` (a logit less
+      the largest other), or a function of outputs `(T, O)`.
+    target: class whose logit, confidence or margin it is, `(T,)`; None: the predicted one.
+    together: whether to sum over the test samples, to `(K, ...)`.
     """
     inputs, targets = minimum.problem.read(samples, labels=True)
     if targets is None:

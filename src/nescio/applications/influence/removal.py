@@ -17,12 +17,13 @@ NUMBERS = 1 << 23  # float64 numbers of the gradients that are held at a time
 def self_influence(source: Any, train: Any = None, **options: Any) -> Tensor:
     """How much the loss of each training sample rises when it is removed, `(N,)`.
 
-    It is g' H^-1 (g + the gradient of the weight decay) / n: large for samples that only
-    they themselves explain, such as those with a wrong label. Where the Hessian is factored, no
-    system is solved for a sample.
+    It is g' H^-1 (g + the gradient of the weight decay) / n: large for samples that only they
+    themselves explain, such as those with a wrong label. Where the Hessian is factored, no system
+    is solved for a sample.
 
-    source, train: a network and its training data, with options as for `influence`; or what `fit`
-    made of them.
+    source: a network, or what `fit` made of it and its training data.
+    train: the training data `(x, y)`; None where `source` is what `fit` made.
+    options: options of `fit`.
     """
     minimum = source if isinstance(source, Minimum) else fit(source, train, **options)
     problem = minimum.problem
@@ -42,8 +43,10 @@ def self_influence(source: Any, train: Any = None, **options: Any) -> Tensor:
 def parameter_change(minimum: Minimum, index: Any) -> Mapping[str, Tensor]:
     """How the removal of single training samples would move the weights, by name, `(K, ...)`.
 
-    minimum: from `fit`. index: of the samples. Of a layer that was fitted again it is the
-    change from its weights after that.
+    Of a layer that was fitted again it is the change from its weights after that.
+
+    minimum: a network at its minimum, as `fit` returns it.
+    index: indices of the training samples, `(K,)`.
     """
     rows, problem = as_tensor(index, "index"), minimum.problem
     check_indices(rows, problem.samples, "index")

@@ -19,9 +19,13 @@ from nescio.data.random_access import Indices
 def faded(x: Array, *, low: float = 0.05, high: float = 0.4, seed: int = 0) -> OODSource:
     """Images of reduced contrast: each channel moves towards its mean.
 
-    The rest of the contrast, uniform in [low, high], is drawn for each input. Input i is made from
-    image i mod N of `x` in an order given by `seed`. The defaults span the
+    Input i is made from image i mod N of `x` in an order given by `seed`. The defaults span the
     severities of Hendrycks and Dietterich (2019).
+
+    x: images, `(N, C, H, W)`; bytes are read as 0 to 1.
+    low, high: range of the share of the contrast that remains, which is drawn uniformly for each
+      input.
+    seed: seed of the random draws.
     """
     source = as_source(x, images=True)
     if not 0 <= low <= high <= 1:
@@ -47,9 +51,13 @@ def _make(
 def overlaid(x: Array, *, shift: int = 4, seed: int = 0) -> OODSource:
     """Two different images on top of each other: the larger value of each pixel.
 
-    Each is moved by up to `shift` pixels up or down and left or right; what leaves the picture is
-    lost, zeros come in. Input i is made from image i mod N of `x` in an order given by `seed` and
-    from another one drawn by (seed, i). Two images of one class may still look like that class.
+    Input i is made from image i mod N of `x` in an order given by `seed` and from another one drawn
+    by (seed, i). Two images of one class may still look like that class.
+
+    x: images, `(N, C, H, W)`; bytes are read as 0 to 1.
+    shift: the largest move of each image up or down and left or right, in pixels; what leaves the
+      picture is lost, zeros come in.
+    seed: seed of the random draws.
     """
     source = as_source(x, images=True)
     if len(source.values) < 2:
@@ -93,8 +101,12 @@ def _moved(
 def patches(x: Array, *, grid: int = 4, seed: int = 0) -> OODSource:
     """Images put together from grid x grid patches of as many images, each at another position.
 
-    The patches of input i stand in an order drawn by (seed, i); each is cut from an image drawn
+    The patches of input i are in an order drawn by (seed, i); each is cut from an image drawn
     with replacement, so the patches of all positions are used, and none twice.
+
+    x: images, `(N, C, H, W)`; bytes are read as 0 to 1.
+    grid: number of patches each way; it must divide the height and the width.
+    seed: seed of the random draws.
     """
     source = as_source(x, images=True)
     _, height, width = source.shape
@@ -130,6 +142,9 @@ def shapes(shape: Sequence[int] = (1, 28, 28), *, seed: int = 0) -> OODSource:
     """One to four ellipses and boxes, tapered, turned, often mirrored, with stripes or shading.
 
     All channels get the same picture, each at a different brightness.
+
+    shape: shape of one image, (C, H, W).
+    seed: seed of the random draws.
     """
     sizes = as_images(shape)
     text = f"shapes({sizes}, seed={as_seed(seed)})"
@@ -196,6 +211,10 @@ def strokes(shape: Sequence[int] = (1, 28, 28), *, least: int = 3, seed: int = 0
     """`least` to five strokes, straight or bent, most of them joined to the one before.
 
     Fewer than three could be a digit or a letter by chance.
+
+    shape: shape of one image, (C, H, W).
+    least: smallest number of strokes, from 1 to 5.
+    seed: seed of the random draws.
     """
     sizes = as_images(shape)
     if not 1 <= least <= STROKES:

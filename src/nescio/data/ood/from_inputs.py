@@ -21,6 +21,10 @@ def from_inputs(x: Tensor, count: int, *, seed: int = 0) -> dict[str, Tensor]:
     inputs. Of images also patches of several images, permuted pixels, two images on top of each
     other, faded and blurred ones; of other inputs each number from another input, one number that
     is off or from another input, and inputs at twice the distance from their mean.
+
+    x: the inputs, `(N, ...)`.
+    count: number of outliers of each kind.
+    seed: seed of the random draws.
     """
     real = as_batch(x, torch.float64 if x.dtype == torch.float64 else torch.float32)
     rng = generator(seed, "outliers")

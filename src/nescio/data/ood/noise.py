@@ -24,6 +24,9 @@ def permuted(x: Array, *, seed: int = 0) -> OODSource:
 
     Input i is image i mod N of `x` in an order given by `seed`, its pixels in an order given by
     (seed, i): every image occurs equally often, with different orders. (N, F) shuffles features.
+
+    x: images or vectors.
+    seed: seed of the random draws.
     """
     source = as_source(x, images=False)
     if source.values.ndim not in (2, 4):
@@ -54,9 +57,13 @@ RADIUS = 7  # of the published kernel, 15 x 15
 def smoothed(ood: OODSource, *, low: float = 1.0, high: float = 2.5, seed: int = 0) -> OODSource:
     """Images of another OOD source, blurred and stretched to the full range [0, 1].
 
-    The filter is a Gaussian of 15 x 15 pixels with symmetric padding; its sigma is drawn for each
-    image, uniform in [low, high]. Then the smallest value of an image, all channels together,
-    becomes 0 and the largest 1. An image of one value has no range: it stays as it is.
+    The filter is a Gaussian of 15 x 15 pixels with symmetric padding. Then the smallest value of an
+    image, all channels together, becomes 0 and the largest 1. An image of one value has no range:
+    it stays as it is.
+
+    ood: the source of the images.
+    low, high: range of the filter's sigma, in pixels, which is drawn uniformly for each image.
+    seed: seed of the random draws.
     """
     if len(ood.shape) != 3:
         raise NescioError(
@@ -130,11 +137,14 @@ def uniform(
 ) -> OODSource:
     """Independent uniform pixels.
 
-    `low` and `high` are numbers, or arrays of shape `shape` with the range of each feature. Input i
-    is image i of `uniform_noise`.
+    Input i is image i of `uniform_noise`.
 
     >>> uniform((1, 28, 28)).take(2).shape
     torch.Size([2, 1, 28, 28])
+
+    shape: shape of one input.
+    low, high: ends of the range, numbers, or arrays of shape `shape` for each feature.
+    seed: seed of the random draws.
     """
     sizes = tuple(map(int, shape))
     if not sizes or min(sizes) < 1:
@@ -157,6 +167,9 @@ def paper_noise(x: Array, *, seed: int = 0) -> OODSource:
     Even indices are uniform noise, odd ones permuted images. The published code draws one sigma per
     batch; here each image has a sigma, so that it does not depend on its batch. The noise is in
     [0, 1], so the images must be.
+
+    x: images, `(N, C, H, W)`, in [0, 1]; bytes are read as 0 to 1.
+    seed: seed of the random draws.
     """
     shuffled = permuted(x, seed=seed)
     noise = smoothed(mixture([uniform(shuffled.shape, seed=seed), shuffled]), seed=seed)
@@ -175,6 +188,9 @@ def shuffled(x: Array, *, seed: int = 0) -> OODSource:
 
     The samples are drawn by (seed, i), with replacement. Of few features that depend little on each
     other, many of these inputs look like `x`.
+
+    x: inputs, `(N, ...)`.
+    seed: seed of the random draws.
     """
     source = as_source(x, images=False)
     text = f"shuffled({source.text}, seed={as_seed(seed)})"

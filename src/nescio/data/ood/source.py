@@ -76,14 +76,20 @@ BLOCK = 1 << 18  # numbers made at a time: 1 MB, what a core's caches hold
 class OODSource:
     """Inputs that are not of the training distribution, by index.
 
-    Two with equal descriptions give equal inputs. `size` is how many there are; None: endless.
+    Two with equal descriptions give equal inputs.
+
+    name: name of the inputs, for tables.
+    shape: shape of one input.
+    size: number of inputs; None: endless.
+    description: everything that the inputs depend on, as text.
+    make: a function of indices (n,) that gives new inputs (n, *shape), a few at a time.
     """
 
     name: str
-    shape: tuple[int, ...]  # of one input
+    shape: tuple[int, ...]
     size: int | None = None
     description: str
-    make: Make = field(repr=False)  # indices (n,) -> new inputs (n, *shape), a few at a time
+    make: Make = field(repr=False)
 
     def __call__(self, indices: Tensor) -> Tensor:
         """The inputs at `indices` (n,), float32 of shape (n, *shape), where the indices live."""
@@ -95,7 +101,11 @@ class OODSource:
         return torch.from_numpy(result).to(indices.device)
 
     def take(self, count: int, start: int = 0) -> Tensor:
-        """The inputs `start` to `start + count - 1`."""
+        """The inputs `start` to `start + count - 1`.
+
+        count: number of inputs.
+        start: index of the first.
+        """
         if count < 1 or start < 0:
             raise NescioError(
                 f"expected a count of 1 or more from a start of 0 or more, got {count} from {start}"
@@ -151,6 +161,9 @@ def another(x: Array, name: str) -> OODSource:
     """Inputs of another data set, in its order.
 
     Whether its classes overlap with those of the training data is for you to know.
+
+    x: the inputs, `(N, ...)`.
+    name: name of the data set, for tables.
     """
     source = as_source(x, images=False)
     text = f"another({source.text}, {name!r})"
@@ -166,9 +179,12 @@ def _rows(values: NDArray[Any], indices: Indices) -> NDArray[np.float32]:
 def mixture(ood_sources: Sequence[OODSource], weights: Sequence[int] | None = None) -> OODSource:
     """Several OOD sources in turn, in exact shares.
 
-    Of k distributions, index i is number i // k of distribution i mod k. Whole numbers as
-    `weights` give some more turns: (2, 1) takes two inputs of the first, one of the second, and so
-    on. Where one of them ends, the mixture ends.
+    Of k sources, index i is number i // k of source i mod k. Where one of them ends, the
+    mixture ends.
+
+    ood_sources: the sources, with inputs of one shape.
+    weights: whole numbers that give some sources more turns: (2, 1) takes two inputs of the first,
+      one of the second, and so on. None: one each.
     """
     parts = tuple(ood_sources)
     if not parts:
@@ -225,7 +241,7 @@ def _make_mixture(
 
 @ood_sources.register
 def scaled(ood: OODSource, factor: float) -> OODSource:
-    """Inputs of another OOD source times `factor`; they leave its range on purpose.
+    """Inputs of another OOD source `ood` times `factor`; they leave its range on purpose.
 
     As in Hein et al. (2019), table 2.
     """
@@ -245,9 +261,13 @@ PIECE = 4096  # made at a time
 
 @ood_sources.register
 def stored(ood: OODSource, count: int, *, start: int = 0) -> OODSource:
-    """The first `count` images of another OOD source, made once and rounded to bytes.
+    """Images of another OOD source, made once and rounded to bytes.
 
     For training, where an image comes back in every epoch. One byte per pixel stays in memory.
+
+    ood: the source of the images, in [0, 1].
+    count: number of images.
+    start: index of the first.
     """
     if len(ood.shape) != 3:
         raise NescioError(f"only images (C, H, W) are stored as bytes, got {ood.shape}")

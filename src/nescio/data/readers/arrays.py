@@ -172,8 +172,10 @@ def read_npz(path: str | Path, *, whole: bool = False) -> tuple[Tensor, Tensor |
     """Read the inputs `x` and, where the file has them, the targets `y`.
 
     x becomes float32 (N, ...). uint8 must be images (N, C, H, W) and stays as it is, until the
-    batch. Integer y becomes int64 labels (N,), floating-point y
-    float32 targets (N, D). whole: other whole numbers in x, such as tokens, become int64.
+    batch. Integer y becomes int64 labels (N,), floating-point y float32 targets (N, D).
+
+    path: the .npz file.
+    whole: whether other whole numbers in x, such as tokens, become int64.
     """
     arrays, found = read_arrays(path, {"x", "y"})
     demand(path, found, {"x"})
@@ -195,9 +197,12 @@ def dataset_from_npz(
     training). Ready parts are `x_train`, `y_train` and, where there are any, `x_validation`,
     `y_validation`, `x_test`, `y_test`; then `seed` changes nothing. Numbers are read as by
     `read_npz`; integer y makes a classification of max + 1 classes, so write counts as floats
-    for a regression. Label maps (N, H, W) belong to images (N, C, H, W); `ignore_index` is the
-    label of what is left out, and not one of the classes. tokens: whole numbers in x stay whole,
-    for a network that reads tokens.
+    for a regression. Label maps (N, H, W) belong to images (N, C, H, W).
+
+    path: the .npz file.
+    seed: seed of the split.
+    ignore_index: label of what is left out, not one of the classes; None: nothing is.
+    tokens: whether whole numbers in x stay whole, for a network that reads tokens.
     """
     ready = {f"{letter}_{part}" for part in PARTS for letter in "xy"}
     arrays, found = read_arrays(path, {"x", "y"} | ready)

@@ -56,8 +56,10 @@ def read_ts(path: str | Path, *, length: int | None = None) -> tuple[Tensor, Ten
     """The sequences of a .ts file as `(N, channels + 1, length)`, and their labels `(N,)`.
 
     The last channel is 1 where there is a step; shorter sequences end in zeros. Labels are numbered
-    in the order of the line `@classLabel`; there are none with `@classLabel false`. length: to pad
-    to; the longest by default.
+    in the order of the line `@classLabel`; there are none with `@classLabel false`.
+
+    path: the .ts file.
+    length: number of steps to pad sequences to; None: that of the longest.
     """
     found = parse_ts(path)
     if not found.labels:
@@ -75,8 +77,11 @@ def dataset_from_ts(path: str | Path, *, seed: int = 0, length: int | None = Non
     """A data set of a .ts file: `NAME_TRAIN.ts` with its `NAME_TEST.ts`, if that is beside it.
 
     Other files are split 80 / 10 / 10 in an order given by `seed`, as .npz files are. Classes are
-    in the order of the line `@classLabel`, or sorted. length: to pad to; by default that of the
-    longest sequence.
+    in the order of the line `@classLabel`, or sorted.
+
+    path: the .ts file.
+    seed: seed of the split.
+    length: number of steps to pad sequences to; None: that of the longest.
     """
     path = Path(path)
     train, other = parse_ts(path), _test_file(path)

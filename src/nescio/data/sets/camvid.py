@@ -20,13 +20,15 @@ UNLABELED = len(CAMVID_CLASSES)  # the label of what has no class
 
 @datasets.register
 def camvid(*, folder: str | None = None, validation: int = 0, seed: int = 0) -> Dataset:
-    """468 road scenes of 120 x 90 pixels, one of 11 classes for each; needs NESCIO_DATA.
+    """468 road scenes of 120 x 90 pixels, each pixel of one of 11 classes; needs NESCIO_DATA.
 
-    folder: where the folder `camvid` is, in place of the setting. The 367 training frames of the
-    SegNet split train; its 101 validation frames are the test part (its test frames are not read).
-    They are frames of films: neighbors are alike, and the test frames are of one stretch of a film
-    that also trains. Label 11, no class, is the ignore index.
-    validation: how many of the training frames, chosen by `seed`, are set apart.
+    The 367 training frames of the SegNet split train; its 101 validation frames are the test part
+    (its test frames are not read). They are frames of films: neighbors are alike, and the test
+    frames are of one stretch of a film that also trains. Label 11, no class, is the ignore index.
+
+    folder: where the folder `camvid` is; None: where NESCIO_DATA says.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     where = data_folder("camvid", folder)
     train, test = _frames(where, "train"), _frames(where, "val")

@@ -28,9 +28,10 @@ DAMAGE = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError)
 def cifar10(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
     """60000 color photographs of 32 x 32 pixels in 10 classes; needs the setting NESCIO_DATA.
 
-    folder: where the folder `cifar10` is, in place of the setting. It holds the published .tar.gz,
-    another .tar, or .bin files; the training batches that are there are read.
-    validation: how many of the training samples, chosen by `seed`, are set apart.
+    folder: where the folder `cifar10` is; None: where NESCIO_DATA says. It holds the published
+      .tar.gz, another .tar, or .bin files; the training batches that are there are read.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     files = _files("cifar10", folder, (*BATCHES, "test_batch.bin"))
     batches = {name: _records(raw, name, 1) for name, raw in files.items()}
@@ -45,7 +46,11 @@ def cifar100(
 ) -> Dataset:
     """60000 color photographs of 32 x 32 pixels in 100 classes; needs the setting NESCIO_DATA.
 
-    coarse: label by the 20 groups instead of the 100 classes. Other options as those of cifar10.
+    folder: where the folder `cifar100` is; None: where NESCIO_DATA says. It holds the published
+      .tar.gz, another .tar, or .bin files.
+    coarse: label by the 20 groups instead of the 100 classes.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     files = _files("cifar100", folder, ("train.bin", "test.bin"))
     parts = {name: [_records(raw, name, 2)] for name, raw in files.items()}

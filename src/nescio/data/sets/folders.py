@@ -25,11 +25,12 @@ def image_folder(
 ) -> Dataset:
     """Your image files, in a folder for each class.
 
-    folder: holds a folder for each class, taken in the order of their names, split 80 / 10 / 10
-    in an order given by `seed`; or folders train and, where there are any, validation (or val) and
-    test, each with the same classes.
+    folder: holds a folder for each class, taken in the order of their names, split 80 / 10 / 10 in
+      an order given by `seed`; or folders train and, where there are any, validation (or val) and
+      test, each with the same classes.
     size: resize to this side or (height, width), antialiased; None: all must have one size.
     mode: "gray" or "color", to convert to; None: as stored, all alike.
+    seed: seed of the split.
     """
     if folder is None:
         raise NescioError('say which folder: image_folder(folder="photos"), or load("photos")')
@@ -52,9 +53,11 @@ def image_folder(
 def lsun_classroom(*, folder: str | None = None, size: Size = 32) -> Dataset:
     """Classrooms of LSUN, all to test on, resized to 32 x 32; needs NESCIO_DATA.
 
-    folder: where the folder `lsun-classroom` is, in place of the setting. It holds image files
-    (export them from classroom_train_lmdb), or an .npz file with images x.
-    size: of the images; None: as they are. The label is that of classrooms in LSUN, 3.
+    The label is that of classrooms in LSUN, 3.
+
+    folder: where the folder `lsun-classroom` is; None: where NESCIO_DATA says. It holds image files
+      (export them from classroom_train_lmdb), or an .npz file with images x.
+    size: side or (height, width) of the images; None: as they are.
     """
     where = data_folder("lsun_classroom", folder)
     files = _files(where)
@@ -72,9 +75,9 @@ def lsun_classroom(*, folder: str | None = None, size: Size = 32) -> Dataset:
 def imagenet_minus(*, folder: str | None = None, size: Size = 32) -> Dataset:
     """ImageNet without the classes of CIFAR-10, all to test on, resized to 32 x 32; your files.
 
-    folder: where the folder `imagenet-minus` is, in place of NESCIO_DATA. It holds a folder of
-    image files for each class that is left, or an .npz file with images x and labels y.
-    size: of the images; None: as they are.
+    folder: where the folder `imagenet-minus` is; None: where NESCIO_DATA says. It holds a folder of
+      image files for each class that is left, or an .npz file with images x and labels y.
+    size: side or (height, width) of the images; None: as they are.
     """
     where = data_folder("imagenet_minus", folder)
     if any(where.glob("*.npz")):

@@ -53,7 +53,7 @@ Reader = Callable[[str], NDArray[np.uint8]]  # the array of a file by its name w
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """The array of an IDX file of unsigned bytes; plain or gzipped."""
+    """The array of an IDX file `path` of unsigned bytes; plain or gzipped."""
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
@@ -96,24 +96,34 @@ def _unpacked(raw: bytes, name: str) -> bytes:
 def mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
     """70000 handwritten digits of 28 x 28 pixels; needs the setting NESCIO_DATA.
 
-    folder: where the folder `mnist` with the four IDX files is, in place of the setting.
-    validation: how many of the 60000 training samples, chosen by `seed`, are set apart.
+    folder: where the folder `mnist` with the four IDX files is; None: where NESCIO_DATA says.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     return _family("mnist", folder, validation, seed)
 
 
 @datasets.register
 def fashion_mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
-    """70000 pictures of clothes of 28 x 28 pixels; options as those of mnist."""
+    """70000 pictures of clothes of 28 x 28 pixels; needs the setting NESCIO_DATA.
+
+    folder: where the folder `fashion-mnist` with the four IDX files is; None: where NESCIO_DATA
+      says.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
+    """
     return _family("fashion_mnist", folder, validation, seed)
 
 
 @datasets.register
 def kuzushiji_mnist(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
-    """70000 cursive Japanese characters of 28 x 28 pixels; options as those of mnist.
+    """70000 cursive Japanese characters of 28 x 28 pixels; needs the setting NESCIO_DATA.
 
-    The folder `kuzushiji-mnist` holds the four IDX files, or the published kmnist-PART-imgs.npz and
-    kmnist-PART-labels.npz, of which the two of the training part may be missing.
+    folder: where the folder `kuzushiji-mnist` is; None: where NESCIO_DATA says. It holds the four
+      IDX files, or the published kmnist-PART-imgs.npz and kmnist-PART-labels.npz, of which the two
+      of the training part may be missing.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     where = data_folder("kuzushiji_mnist", folder)
     if locate(where, "kmnist-test-imgs.npz") is None:
@@ -145,7 +155,10 @@ def emnist_letters(
 ) -> Dataset:
     """145600 handwritten letters of 28 x 28 pixels, upright, A to Z as 0 to 25.
 
-    without: letters to leave out; OISZ look like the digits 0, 1, 5, 2. Others as those of mnist.
+    folder: where the folder `emnist` is; None: where NESCIO_DATA says.
+    without: letters to leave out; OISZ look like the digits 0, 1, 5, 2.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     where = data_folder("emnist_letters", folder)
     read = _zipped(where) or _loose("emnist_letters", where)

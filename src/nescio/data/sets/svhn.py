@@ -21,10 +21,11 @@ CROPS = "_x.npy.xz"  # ends the name of a file of images
 def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
     """99289 color images of 32 x 32 pixels of house numbers; needs the setting NESCIO_DATA.
 
-    folder: where the folder `svhn` is, in place of the setting. It holds the two published .mat
-    files, or crops as NAME_x.npy.xz with NAME_y.npz: where there are several, the one with `test`
-    in its name is the test part and the others together are the training part.
-    validation: how many of the training samples, chosen by `seed`, are set apart.
+    folder: where the folder `svhn` is; None: where NESCIO_DATA says. It holds the two published
+      .mat files, or crops as NAME_x.npy.xz with NAME_y.npz: where there are several, the one with
+      `test` in its name is the test part and the others together are the training part.
+    validation: number of training samples, chosen by `seed`, that become validation data.
+    seed: seed of the choice of the validation data.
     """
     where = data_folder("svhn", folder)
     train, test = _published(where) or _crops(where)

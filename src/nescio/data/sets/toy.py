@@ -14,7 +14,10 @@ from nescio.data.dataset import Dataset, Part
 
 @datasets.register
 def digits(*, seed: int = 0) -> Dataset:
-    """1797 handwritten digits of 8 x 8 pixels in [0, 1], split 1000 / 297 / 500 by `seed`."""
+    """1797 handwritten digits of 8 x 8 pixels in [0, 1], split 1000 / 297 / 500 by `seed`.
+
+    seed: seed of the split.
+    """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -58,7 +61,12 @@ Floats = NDArray[np.float64]
 def half_moons(
     *, seed: int = 0, train: int = 500, validation: int = 250, test: int = 250, noise: float = 0.125
 ) -> Dataset:
-    """Two interleaved half circles with Gaussian noise (scikit-learn's make_moons)."""
+    """Two interleaved half circles with Gaussian noise (scikit-learn's make_moons).
+
+    seed: seed of the random draws.
+    train, validation, test: number of samples of each part.
+    noise: standard deviation of the noise.
+    """
     from sklearn.datasets import make_moons
 
     _at_least("train", train, 2)
@@ -79,7 +87,11 @@ def half_moons(
 
 @datasets.register
 def blobs(*, seed: int = 1234, points: int = 50) -> Dataset:
-    """Nine Gaussian blobs in the plane, `points` in each, with variances from 0.02 to 0.1."""
+    """Nine Gaussian blobs in the plane, `points` in each, with variances from 0.02 to 0.1.
+
+    seed: seed of the random draws.
+    points: number of samples of each blob, in each part of the data set.
+    """
     rng = _generator(seed, points)
     variance = rng.uniform(0.02, 0.1, BLOB_MEANS.shape)
 
@@ -92,7 +104,12 @@ def blobs(*, seed: int = 1234, points: int = 50) -> Dataset:
 
 @datasets.register
 def spiral(*, seed: int = 0, points: int = 1000, noise: float = 0.3) -> Dataset:
-    """Three spiral arms in the unit disc, `points` on each, noisier further out."""
+    """Three spiral arms in the unit disc, `points` on each, noisier further out.
+
+    seed: seed of the random draws.
+    points: number of samples on each arm, in each part of the data set.
+    noise: standard deviation of the angle at the center, in radians; twice as much at the rim.
+    """
     rng = _generator(seed, points, noise)
     radius = np.linspace(0, 1, points)
     turn = TURN * (np.arange(ARMS)[:, None] + np.linspace(0, 1, points))
@@ -108,7 +125,13 @@ def spiral(*, seed: int = 0, points: int = 1000, noise: float = 0.3) -> Dataset:
 def cubic(
     *, seed: int = 0, points: int = 40, noise: float = 3.0, low: float = -4.0, high: float = 4.0
 ) -> Dataset:
-    """Regression of y = x^3 with Gaussian noise of deviation `noise`, x uniform in [low, high]."""
+    """Regression of y = x^3 with Gaussian noise of deviation `noise`, x uniform in [low, high].
+
+    seed: seed of the random draws.
+    points: number of samples in each part of the data set.
+    noise: standard deviation of the noise of y.
+    low, high: range of x.
+    """
     rng = _generator(seed, points, noise)
     if not low < high:
         raise NescioError(f"`low` must be below `high`, got {low} and {high}")

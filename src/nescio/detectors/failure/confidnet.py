@@ -50,15 +50,28 @@ def confidnet(
 ) -> Detector:
     """A head on the features that learns the true class probability; its minus log-odds.
 
+    The epoch with the best precision on validation errors, which the authors choose, is not looked
+    for.
+
+    train: activations of the training data, with labels.
     crossed: fold networks of the same training data; the head then learns their probabilities.
-    residual: learn, with `crossed`, what to add to the log-odds of the answer so that they say
-    how often it is right.
+      None: it learns those of the network itself.
+    residual: learn, with `crossed`, what to add to the log-odds of the answer so that they say how
+      often it is right.
     tuned: the network, or the model, to fine-tune in stage two: a clone of it, without its last
-    layer and dropout, learns with the head. It must be one of `nescio.nets` that is a sequence of
-    layers, so that a file can hold it, and the activations must have been observed with
-    inputs=True.
-    epochs, learning_rate: of stage one; tuning_epochs, tuning_rate: of stage two. The epoch with
-    the best precision on validation errors, which the authors choose, is not looked for.
+      layer and dropout, learns with the head. It must be one of `nescio.nets` that is a sequence of
+      layers, so that a file can hold it, and the activations must have been observed with
+      inputs=True. None: there is no stage two.
+    widths: widths of the hidden layers of the head.
+    epochs: epochs of stage one.
+    tuning_epochs: epochs of stage two.
+    learning_rate: learning rate of stage one.
+    tuning_rate: learning rate of stage two.
+    batch_size: samples per step.
+    layer: name of the layer whose features are read; None: that before the last linear layer.
+    seed: seed of the random draws.
+    run: a folder for checkpoints, as for `nescio.train`; None: none are written.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if residual and crossed is None:
         raise NescioError("residual=True learns from fold networks; give crossed=cross_fit(...)")

@@ -34,7 +34,7 @@ def extra_score(loss: str) -> Detector:
     """The last output of a network trained with a loss of that name, as a score.
 
     loss: "learned_confidence", minus the log-odds of the confidence; "reject_class", the log-odds
-    of the reject class.
+      of the reject class.
     """
     if loss not in LOSSES:
         raise NescioError(unknown("loss with a score", loss, LOSSES))
@@ -50,7 +50,7 @@ def score(view: View, _: State, *, loss: str) -> Tensor:
 
 
 def without_score(activations: Activations) -> Activations:
-    """The activations of the classes alone, for detectors that read all outputs as classes."""
+    """The `activations` of the classes alone, for detectors that read all outputs as classes."""
     _refuse_classes(next(iter(activations.answers), None))
     weight, bias = activations.weight, activations.bias
     answers: Sequence[Answer | None] = [*activations.answers] or [None] * activations.members
@@ -92,8 +92,10 @@ def true_class_probability(
 ) -> Tensor:
     """The probability of the true class, `(*batch,)`; its negative ranks errors first.
 
+    prediction: probabilities of the classes.
+    labels: true classes, `(*batch,)`.
     normalized: divide by the largest probability; then it is 1 exactly where the answer is right.
-    ignore_index: the label of what is left out, which has NaN.
+    ignore_index: the label of what is left out, which has NaN; None: nothing is.
     """
     known, counts = without_ignored(labels, check_ignore_index(ignore_index, prediction.classes))
     own = prediction.log_prob(known)
@@ -106,6 +108,9 @@ def log_odds_against(prediction: Classification, answers: Tensor) -> Tensor:
 
     With an ensemble's or MC dropout's prediction and the answers of one network, it scores the
     errors of that network.
+
+    prediction: probabilities p of the classes.
+    answers: classes, `(*batch,)`.
     """
     logs = prediction.log_probs
     answers = check_labels(answers, prediction.classes, prediction.batch_shape)

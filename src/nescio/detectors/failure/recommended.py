@@ -31,10 +31,15 @@ RIDGE = 1e-6  # keeps the weights finite where errors can be told apart without 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CrossFit:
-    """K models, each trained without its fold of the data."""
+    """K models, each trained without its fold of the data.
+
+    models: the models, one per fold.
+    fold: number of the model that was trained without each sample, `(N,)`.
+    x, y: the data, `(N, ...)` and `(N,)`.
+    """
 
     models: tuple[Model, ...]
-    fold: Tensor  # (N,) which model was trained without each sample
+    fold: Tensor
     x: Tensor
     y: Tensor
 
@@ -44,7 +49,7 @@ class CrossFit:
         return self.models[0].members
 
     def member(self, index: int) -> "CrossFit":
-        """The fold networks of one member alone."""
+        """The fold networks of the member `index` alone."""
         if not 0 <= index < self.members:
             raise NescioError(f"member {index} of fold networks with {self.members} members")
         parts = [{n: t[index : index + 1] for n, t in m.tensors.items()} for m in self.models]
@@ -87,10 +92,11 @@ def recommended(
 ) -> Detector:
     """Minus the log-odds of the answer, and the log trust score, as a weighted sum.
 
+    train: activations of the training data, with labels.
     crossed: fold networks of the same training data. Then the weights are those of a logistic
-    regression of their errors, and the score is the log-odds of an error. Without, the weights
-    give both parts the same spread, measured on some training inputs against the others.
-    alpha, k, layer, normalize: those of `detectors.trust_score`.
+      regression of their errors, and the score is the log-odds of an error. None: the weights give
+      both parts the same spread, measured on some training inputs against the others.
+    alpha, k, layer, normalize: as in `nescio.detectors.trust_score`.
     """
     options: Options = {"alpha": alpha, "k": k, "layer": layer, "normalize": normalize}
     trust = trust_score(train, **options)
@@ -174,9 +180,12 @@ def cross_fit(
 ) -> CrossFit:
     """Train K models like the one to be judged, each without its share of the data.
 
-    folds: K; the folds are a random split by `seed`.
+    make_net, data: a factory of networks and the training data, as for `nescio.train`.
+    folds: K, the number of parts of a random split.
     members: as many networks as the model to be judged has; each has its own fold networks.
-    run, options: as for `nescio.train`; each fold has its own folder in `run`.
+    seed: seed of the random draws.
+    run: a folder for checkpoints, as for `nescio.train`; each fold has its own folder in it.
+    options: other options of `nescio.train`.
     """
     x, y = door.read(data, name="training data")
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(x):

@@ -361,10 +361,16 @@ def scorer(
     """The detector on raw inputs: `scorer(net, detector)(x)` is `(N,)`, larger = further out.
 
     It reads the layers that the detector was fitted on, pooled as they were. Where `x` requires
-    gradients the scores have them, so an attack can lower or raise them. pool, output: as for
-    `observe`, where the detector was fitted with a function, which no file holds. head: of modules;
-    without one, that of the activations the detector was fitted on. A detector that needs no fit
-    may be named, with options: "msp", "odin,temperature=100".
+    gradients the scores have them, so an attack can lower or raise them.
+
+    source: an `nn.Module`, a nescio model, or a list of modules.
+    detector: a fitted detector; or the name of one that needs no fit, with options: "msp",
+      "odin,temperature=100".
+    pool, output: as for `nescio.observe`, where the detector was fitted with a function, which no
+      file holds; None: as the detector was fitted.
+    head: how the outputs of modules are read; None: as those of the activations that the detector
+      was fitted on.
+    batch_size: number of samples that the networks read at a time.
     """
     if isinstance(detector, str):
         detector = _unfitted(detector)

@@ -98,22 +98,25 @@ def observe(
 
     source: an `nn.Module`, a nescio model, or a list of modules. It is only read.
     data: what every function takes (`nescio.data.door`): an array, `(x, y)`, a mapping of arrays, a
-      DataLoader or other iterable of batches, or an OOD source with `count`. `count` is the number
-      of samples that are read, from the first on; all by default.
+      DataLoader or other iterable of batches, or an OOD source with `count`.
     layers: names, patterns, indices among the layers in the order of their calls, types, or a list
       of these: their outputs. None: what enters the last linear layer, or the output of the layer
       that the network names in an attribute `latent_layer`, as posterior networks do.
     pool: of maps `(N, C, ...)`: "mean", "max", "flatten"; of sequences `(N, T, F)`: "tokens" (their
       mean), "first"; or a function to `(N, F)`.
     labels: one per sample, where the data come without; False leaves those of the data out.
+    count: number of samples that are read, from the first on; None: all.
     inputs: whether to keep them, for detectors that need gradients.
     output: where the logits are in what the network returns: an index, a key or a function. None:
       it is looked for (`.logits`, the key "logits", the only tensor of two axes), and recorded in
       `about`.
     head: how the outputs of modules are read, a head of `nescio.heads` or its name. None: class
       logits, or of one output with labels 0 and 1 a binary logit; what is unclear is asked for.
+    batch_size: number of samples that the networks read at a time.
     memory: bytes; what takes more is written to files in `folder` and mapped, and so is what comes
       from an iterable of unknown length.
+    folder: where the files of large activations are written; None: a temporary folder.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     check_pool(pool)
     keep_freed()

@@ -38,7 +38,11 @@ GUARD = "guard.safetensors"  # beside the page
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings, section by section; `guard` decides about new inputs."""
+    """The findings of an audit, section by section; `guard` decides about new inputs.
+
+    findings: the findings about classes or about numbers.
+    guard: the guard of the first network; None where there is none, and of a loaded audit.
+    """
 
     findings: Findings | RegressionFindings
     guard: Guard | RegressionGuard | None = field(default=None, repr=False, compare=False)
@@ -61,6 +65,8 @@ class Audit:
         """Write `audit.json`, `audit.html`, a page complete in itself, the guard, and its .json.
 
         `audit.xml` (JUnit) and `summary.md` hold the verdict. Returns the path of the page.
+
+        folder: where to write; it is made if it does not exist.
         """
         from nescio.report import audit_page, junit_xml, summary_markdown
 
@@ -85,7 +91,10 @@ class Audit:
         return self.findings.guard is not None and self.findings.guard.file is not None
 
     def model_card(self, *, level: int = 2) -> str:
-        """A section for a model card, in Markdown; level: of its heading."""
+        """A section for a model card, in Markdown.
+
+        level: level of its heading.
+        """
         from nescio.report import model_card
 
         return model_card(self.findings, level=level)
@@ -93,10 +102,11 @@ class Audit:
     def bound_for(
         self, folder: str | Path, *, net: str | None = None, columns: Sequence[str] | None = None
     ) -> "Audit":
-        """The same, with the words to use the guard once it is saved in `folder`.
+        """The same audit, with the words to use the guard once it is saved in a folder.
 
-        net: `package.module:factory` of the network, or the folder of a run. columns: the names of
-        the inputs, where the data are a table; the guard takes them by name.
+        folder: folder that the audit will be saved in.
+        net: `package.module:factory` of the network, or the folder of a run; None: not known.
+        columns: names of the inputs, where the data are a table; the guard takes them by name.
         """
         if self.guard is None:
             return self
@@ -107,7 +117,11 @@ class Audit:
     def with_command(
         self, command: Sequence[str], files: Mapping[str, FileDigest] | None = None
     ) -> "Audit":
-        """The same with the command that made it, and the digests of the files that it read."""
+        """The same audit with the command that made it, and the digests of the files that it read.
+
+        command: words of the command.
+        files: digests of the files, by the names that the command has for them; None: no files.
+        """
         noted = replace(self.findings, command=tuple(command), files=dict(files or {}))
         return replace(self, findings=noted)
 
@@ -159,27 +173,37 @@ def audit(
     "gaussian", or targets that are not whole) it is about predicted intervals and deviations.
 
     net: a network, a predictor, or several by name; the first gets a guard. None: a network that
-    runs elsewhere; all data are then what it gave, `nescio.recorded`. data: test inputs and
-    labels: a pair, a loader, or a mapping with labels. train: training data, for the range of the
-    noise and the detector of the guard.
-    validation: other held-out data, which fit temperatures and the guard; without them a half of
-    the test data does. ood: other inputs by name, for example `{"letters": z}`; uniform noise
-    and permuted pixels are always there. groups: the group of each test sample, such as the
-    hospital it comes from; several by name. class_names, columns: names of the classes, and of the
-    numbers of a sample of a table.
-    budget: "quick" reads few samples; "standard"; "thorough" reads all samples in every part, where
-    for a large network some are drawn, and makes all sections. skip, also: sections by name, of
-    `nescio list audit_sections`, that are left out, or made whatever the budget.
-    alphas: factors on the test inputs. rays: how many of each kind to follow to infinity, exactly;
-    0 leaves the far field out; by default 200, fewer for a large network. attack_steps: of gradient
-    ascent on the confidence, from noise; 0 leaves the attack out. attack_radius: how far it may go,
-    as a share of the range of the data; 0.3 for images, 0.05 for vectors. head, output: how the
-    outputs of networks are read, and where they are in what these return, as for `nescio.observe`;
-    a network without a head whose targets are not whole predicts means alone. repeats: equal inputs
-    are separate samples, as for `nescio.guard`. run: a folder that keeps finished sections: the
-    same audit resumes there after it was killed.
-    require: limits such as "ece<0.05" or "abstained[letters]>0.9", a .toml file of them, or
-    several; they count in place of the default limits.
+      runs elsewhere; all data are then what it gave, `nescio.recorded`.
+    data: test inputs and labels: a pair `(x, y)`, a loader, or a mapping with labels.
+    train: training data, for the range of the noise and the detector of the guard; None: there are
+      none.
+    validation: other data that the network was not trained on, which fit temperatures and the
+      guard; None: a half of the test data does.
+    ood: OOD inputs by name, for example `{"letters": z}`; uniform noise and permuted pixels are
+      always there.
+    groups: group of each test sample, `(N,)`, such as the hospital it comes from; several by name.
+    class_names: names of the classes; None: their numbers.
+    columns: names of the numbers of a sample, where the data are a table.
+    budget: `"quick"` reads few samples; `"standard"`; `"thorough"` reads all samples in every part,
+      where for a large network some are drawn, and makes all sections.
+    skip, also: names of sections, of `nescio list audit_sections`, that are left out, or made
+      whatever the budget.
+    alphas: factors on the test inputs; by default 1 to 10,000, four per decade.
+    rays: number of rays of each kind to follow to infinity, exactly; 0 leaves the far field out;
+      None: 200, fewer for a large network.
+    attack_steps: steps of gradient ascent on the confidence, from noise; 0 leaves the attack out.
+    attack_radius: how far the attack may go, as a share of the range of the data; None: 0.3 for
+      images, 0.05 for vectors.
+    head: how the outputs of modules are read, as for `nescio.observe`; a network without a head
+      whose targets are not whole predicts means alone.
+    output: where the outputs are in what the network returns, as for `nescio.observe`.
+    repeats: whether equal inputs are separate samples, as for `nescio.guard`.
+    require: limits such as `"ece<0.05"` or `"abstained[letters]>0.9"`, a .toml file of them, or
+      several; they count in place of the default limits.
+    run: folder that stores finished sections: the same audit resumes there after it was killed.
+      None: nothing is stored.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     required = requirements(require)
     others = {"train": train, "validation": validation, "ood": ood}

@@ -12,7 +12,7 @@ VERSION_READ = 1  # of the format, the newest that is read
 
 
 def read_audit(saved: Saved) -> Audit:
-    """The findings; the guard is in another file."""
+    """The audit of a file that was read, `saved`; the guard is in another file."""
     said, where = saved.manifest, str(saved.path)
     if int(said["format_version"]) > VERSION_READ:
         raise NewerError(

@@ -22,6 +22,9 @@ TASKS = ("classification", "regression")
 class Measured:
     """A number with its 95 % interval, where there is one, and how many samples it rests on.
 
+    value: the number; None: it is not known.
+    low, high: ends of its interval; None: there is none.
+    samples: number of samples it rests on.
     note: a few words that are shown with it, such as the name of the worst group.
     """
 
@@ -49,9 +52,20 @@ Read = Callable[[Any], "Measured | Mapping[str, Measured] | None"]
 class Limit:
     """A number, how it is read from findings, and its limits.
 
-    attention, fail: the worst value that still keeps the limit; None: no such limit. unit: "share"
-    is printed in per cent, "points" is a difference of shares. rank: which comes first among
-    findings of one status.
+    name: name of the number, such as `"ece"`.
+    section: section of the audit that it is of.
+    title: its name in words.
+    better: whether `"lower"` or `"higher"` numbers are better.
+    read: function of findings that returns the number, several by data set or group, or None.
+    attention, fail: the worst value that still keeps the limit; None: no such limit.
+    unit: `"share"` is printed in per cent, `"points"` is a difference of shares, `"count"` is
+      whole.
+    tasks: tasks that have the number.
+    rank: which comes first among findings of one status; smaller is earlier.
+    meaning: what the number is, in a sentence.
+    advice: what to do if the limit is broken, in a sentence.
+    strict: whether the limit itself is not allowed.
+    required: the limit as the user wrote it; None: a default limit.
     """
 
     name: str
@@ -66,8 +80,8 @@ class Limit:
     rank: int = 50
     meaning: str = ""
     advice: str = ""
-    strict: bool = False  # whether the limit itself is not allowed
-    required: str | None = None  # as the user wrote it
+    strict: bool = False
+    required: str | None = None
 
     @property
     def counts(self) -> bool:
@@ -75,10 +89,12 @@ class Limit:
         return (self.attention, self.fail) != (None, None)
 
     def status(self, measured: Measured) -> Status:
-        """What a number with an interval is, compared with the limits.
+        """What a number with an interval is, compared with the limits: pass, attention or fail.
 
-        Fail: even the better end of its interval breaks the limit. Pass: even the worse end keeps
-        it. Attention: all between, and a number that is not known.
+        It fails if even the better end of its interval breaks the limit, and passes if even the
+        worse end keeps it. All between, and a number that is not known, need attention.
+
+        measured: the number with its interval.
         """
         ends = measured.ends
         if ends is None:
@@ -92,7 +108,10 @@ class Limit:
         return "pass"
 
     def unclear(self, measured: Measured) -> bool:
-        """Whether its interval holds the limit: the data do not tell; or it is not known."""
+        """Whether the data do not tell: the interval holds the limit, or the number is not known.
+
+        measured: the number with its interval.
+        """
         ends = measured.ends
         if ends is None:
             return True
@@ -143,8 +162,23 @@ def find_limit(name: str) -> Limit:
 class Finding:
     """A number that was compared with its limit.
 
-    data: the set or group that it is of. required: the limit as the user wrote it; None: a default.
-    unclear: the interval holds the limit, so that the data do not tell.
+    name: name of the number, such as `"ece"`.
+    data: the set or group that it is of; None: there is one such number only.
+    section: section of the audit that it is of.
+    title: its name in words.
+    status: `"pass"`, `"attention"` or `"fail"`.
+    value, low, high: the number and the ends of its interval; None: not known.
+    samples: number of samples it rests on.
+    unit: `"share"`, `"points"`, `"number"` or `"count"`.
+    better: whether `"lower"` or `"higher"` numbers are better.
+    attention, fail: the worst value that still keeps the limit; None: no such limit.
+    strict: whether the limit itself is not allowed.
+    required: the limit as the user wrote it; None: a default limit.
+    unclear: whether the interval holds the limit, so that the data do not tell.
+    note: a few words that are shown with it.
+    meaning: what the number is, in a sentence.
+    advice: what to do if the limit is broken, in a sentence.
+    rank: which comes first among findings of one status; smaller is earlier.
     """
 
     name: str

@@ -20,18 +20,30 @@ ROWS = 1000  # row numbers that are named
 
 @dataclass(frozen=True, kw_only=True)
 class Cases:
-    """Single samples to look at, the worst of each kind first; row numbers count from 0."""
+    """Single samples to look at, the worst of each kind first; row numbers count from 0.
+
+    samples: number of test samples that were looked at.
+    errors: some wrong answers, the most confident first; of a regression the most surprising.
+    error_rows: row numbers of more wrong answers, in the same order.
+    error_count: number of all wrong answers.
+    ood: OOD samples with the most confident answers.
+    abstained: some samples that the guard abstains on though the answer is correct.
+    abstained_rows: row numbers of more of them, in the same order.
+    abstained_count: number of all of them; None: there is no guard.
+    space: the space in which neighbors are near, in words; None: there are no neighbors.
+    no_neighbors: why there are no neighbors.
+    """
 
     samples: int
     errors: tuple[WorstCase, ...]
-    error_rows: tuple[int, ...]  # the most confident first; of a regression the most surprising
+    error_rows: tuple[int, ...]
     error_count: int
     ood: tuple[WorstCase, ...] = ()
-    abstained: tuple[WorstCase, ...] = ()  # though the answer is right
+    abstained: tuple[WorstCase, ...] = ()
     abstained_rows: tuple[int, ...] = ()
-    abstained_count: int | None = None  # None: there is no guard
-    space: str | None = None  # in which neighbors are near; None: there are none
-    no_neighbors: str | None = None  # why
+    abstained_count: int | None = None
+    space: str | None = None
+    no_neighbors: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

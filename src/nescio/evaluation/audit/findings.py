@@ -266,30 +266,51 @@ class CostFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFindings(ABC):
-    """What audits of every task find."""
+    """What audits of every task find.
+
+    nescio: version of nescio that made the audit.
+    samples: number of test samples.
+    features: shape of one sample; by name where the inputs are several tensors.
+    seed: seed of the random draws.
+    sets: data sets beside the test data, each with its kind: noise, adversarial, ood or far.
+    held_out: which samples fitted temperatures and the guard, and which measured, in words.
+    range: test samples outside the range of the training data.
+    shift: curves under a shift of the test data.
+    no_shift: why there are no such curves.
+    attack: options of the attack, by name.
+    cost: which samples were drawn, where the networks are large.
+    class_names: names of the classes.
+    columns: names of the inputs, where they are a table.
+    budget: `"quick"`, `"standard"` or `"thorough"`.
+    sections: findings of the other sections, by the name of the section.
+    not_run: why a section is missing, by the name of the section.
+    required: limits that were asked for, such as `"ece<0.05"`.
+    command: words of the command that made the audit.
+    files: digests of the files that the command names.
+    """
 
     nescio: str = VERSION
     samples: int
-    features: Shape  # of one sample; by name where the inputs are several tensors
+    features: Shape
     seed: int
-    sets: tuple[DataSet, ...]  # noise, adversarial, ood as given, far: each has its kind
+    sets: tuple[DataSet, ...]
     held_out: str | None = None
     range: RangeFindings | None = None
     shift: ShiftCurves | None = None
-    no_shift: str | None = None  # why there are no curves under shift
+    no_shift: str | None = None
     attack: Mapping[str, float | int] | None = None
-    cost: CostFindings | None = None  # where samples were drawn
+    cost: CostFindings | None = None
     class_names: tuple[str, ...] | None = None
-    columns: tuple[str, ...] | None = None  # of the inputs, where they are a table
+    columns: tuple[str, ...] | None = None
     budget: str = "standard"
-    sections: Mapping[str, Any] = field(default_factory=dict)  # by name, of the registry
-    not_run: Mapping[str, str] = field(default_factory=dict)  # section: why it is not there
-    required: tuple[str, ...] = ()  # limits that were asked for, such as "ece<0.05"
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
     command: tuple[str, ...] | None = None
-    files: Mapping[str, FileDigest] = field(default_factory=dict)  # that the command names
+    files: Mapping[str, FileDigest] = field(default_factory=dict)
 
     def kind(self, data: str) -> str:
-        """Of a data set: noise, adversarial, ood or far."""
+        """The kind of the set named `data`: noise, adversarial, ood or far."""
         return next((one.kind for one in self.sets if one.name == data), "ood")
 
     def of_kind(self, *kinds: str) -> list[DataSet]:
@@ -302,7 +323,10 @@ class AuditFindings(ABC):
         """One row per predictor, data set and number; a metric of a measure is `measure metric`."""
 
     def table(self, numbers: Mapping[tuple[str, str, str], Number | Interval]) -> Results:
-        """Results of numbers by predictor, data set and metric."""
+        """Results of numbers by predictor, data set and metric.
+
+        numbers: numbers, with or without intervals, by (predictor, data set, metric).
+        """
         rows = []
         for (name, data, metric), given in numbers.items():
             part = given if isinstance(given, Interval) else None
@@ -317,13 +341,18 @@ class AuditFindings(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(AuditFindings):
-    """All sections of the audit of a classifier."""
+    """All sections of the audit of a classifier.
+
+    guard: what the guard guarantees and does; None: it was not asked for.
+    predictors: findings by the name of each predictor.
+    """
 
     guard: GuardFindings | None = None
     predictors: Mapping[str, PredictorFindings]
 
     @property
     def results(self) -> Results:
+        """All numbers of the predictors as a table: on the test data and on every OOD set."""
         numbers: dict[tuple[str, str, str], Number | Interval] = {}
         for name, found in self.predictors.items():
             numbers |= {(name, "test", metric): value for metric, value in vars(found.test).items()}

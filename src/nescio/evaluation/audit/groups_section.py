@@ -21,11 +21,16 @@ NAME = "groups"
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFindings:
-    """A table for the classes and for each column of groups."""
+    """A table for the classes and for each column of groups.
+
+    tables: tables by the name of the column.
+    samples: number of test samples.
+    central: of a regression, the probability of the predicted intervals.
+    """
 
     tables: Mapping[str, GroupTable]
     samples: int
-    central: float | None = None  # of a regression, the probability of the predicted intervals
+    central: float | None = None
 
     @property
     def of_intervals(self) -> str:

@@ -189,7 +189,11 @@ def _measured(about: GuardFindings, found: Guard, decisions: Decisions, y: Tenso
 def broken_by(found: Any, *, samples: int, ood: int, answered: int, errors: int) -> Broken:
     """Which guarantees of a guard new samples break by more than chance (1 in 1,000) allows.
 
-    samples: all of them; `ood` are called OOD, `errors` of the `answered` are wrong.
+    found: the guard.
+    samples: number of all new samples.
+    ood: number of these that are called OOD.
+    answered: number of these that are answered.
+    errors: number of answers that are wrong.
     """
     from scipy.stats import betabinom
 

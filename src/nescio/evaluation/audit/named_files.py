@@ -12,7 +12,13 @@ BLOCK = 1 << 20  # bytes at a time
 
 @dataclass(frozen=True, kw_only=True)
 class FileDigest:
-    """SHA-256 of a file, of all files of a folder with their names, or of a module's source."""
+    """SHA-256 of a file, of all files of a folder with their names, or of a module's source.
+
+    kind: `"file"`, `"folder"` or `"module"`.
+    bytes: size in bytes.
+    sha256: the digest, in hexadecimal digits.
+    files: number of files.
+    """
 
     kind: Literal["file", "folder", "module"]
     bytes: int
@@ -27,7 +33,11 @@ def file_sha256(path: Path) -> str:
 
 
 def digest_of(path: Path, *, module: bool = False) -> FileDigest:
-    """The digest of a file or of a folder; hidden files of a folder do not count."""
+    """The digest of a file or of a folder; hidden files of a folder do not count.
+
+    path: the file or folder.
+    module: whether the file is the source of a module.
+    """
     try:
         if not path.is_dir():
             kind: Literal["file", "module"] = "module" if module else "file"

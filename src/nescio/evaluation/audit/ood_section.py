@@ -135,7 +135,11 @@ class Attack:
 
 
 def check_attack(steps: int, radius: float | None) -> None:
-    """Refuse options of the attack that make no sense, before any work is done."""
+    """Refuse options of the attack that make no sense, before any work is done.
+
+    steps: number of steps, 0 or more.
+    radius: how far the attack may go, above 0; None: the default.
+    """
     if radius is not None and not radius > 0:
         raise NescioError(f"attack_radius must be positive, got {radius}; 0 steps leave it out")
     Ascent(radius=radius, steps=steps)

@@ -19,28 +19,46 @@ MOST, ERRORS = 20_000, 500  # samples and errors beyond which nothing is planned
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedGuarantee:
-    """A guarantee, and how many calibration samples it takes; None: no number, or too many."""
+    """A guarantee, and how many calibration samples it takes; None: no number, or too many.
+
+    risk: largest share of answers that may be wrong.
+    coverage: share of inputs like the calibration data that are answered.
+    error: error rate at this coverage, as the test samples show it.
+    needed: calibration samples in all.
+    low, high: the same if the error rate is at the lower or the upper end of its 90 % interval.
+    more: calibration samples beyond those that there are.
+    most: larger numbers of samples were not searched.
+    """
 
     risk: float
-    coverage: float  # share of all inputs like the calibration data
-    error: float  # the error rate at this coverage, as the test samples show it
-    needed: int | None  # calibration samples in all
-    low: int | None  # if the error rate is at the lower end of its 90 % interval
-    high: int | None  # and at the upper end
-    more: int | None  # than there are
-    most: int  # larger numbers were not searched
+    coverage: float
+    error: float
+    needed: int | None
+    low: int | None
+    high: int | None
+    more: int | None
+    most: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Guarantees that could be given, and what each takes."""
+    """Guarantees that could be given, and what each takes.
+
+    score: name of the failure score.
+    samples: number of samples that the error rates were observed on.
+    calibration: number of calibration samples now.
+    false_alarm: largest share of in-distribution inputs that may be called OOD.
+    confidence: probability with which the calibration data must show the risk.
+    chance: probability that the planned number is enough.
+    plans: the guarantees.
+    """
 
     score: str
-    samples: int  # that the error rates were observed on
-    calibration: int  # samples now
+    samples: int
+    calibration: int
     false_alarm: float
     confidence: float
-    chance: float  # probability that the planned number suffices
+    chance: float
     plans: tuple[PlannedGuarantee, ...]
 
 

@@ -25,9 +25,13 @@ MADE = ("adversarial", "far")  # kinds of sets that are made of the network, or 
 class Provenance:
     """SHA-256 of contents as they were read, whatever file they came from.
 
-    weights: of the networks of each predictor, by its name. guarded: of the first, as the file of a
-    guard names its networks. data: of the test data, the training data, what fits, and every OOD
-    set; inputs and labels together.
+    weights: digests of the networks of each predictor, by its name.
+    guarded: digests of the networks of the first, as the file of a guard names them.
+    data: digests of the test data, the training data, what fits, and every OOD set; inputs and
+      labels together.
+    versions: versions of Python and packages, by name.
+    machine: architecture of the processor and its vector instructions.
+    threads: number of threads of PyTorch.
     """
 
     weights: Mapping[str, tuple[str, ...]]

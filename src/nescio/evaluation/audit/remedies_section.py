@@ -31,11 +31,16 @@ DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """A number now and with the remedy, and the paired difference with its 95 % interval."""
+    """A number now and with the remedy, and the paired difference with its 95 % interval.
+
+    now, then: the number without and with the remedy.
+    change: `then` less `now`: below 0 it helps.
+    low, high: ends of the interval of the change.
+    """
 
     now: float
     then: float
-    change: float  # then less now: below 0 it helps
+    change: float
     low: float
     high: float
 
@@ -47,18 +52,29 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class TriedRemedy:
-    """Something that was tried, and by how much it helps."""
+    """Something that was tried, and by how much it helps.
+
+    name: name of the remedy.
+    how: what was done, and where it comes from.
+    samples: number of samples that measured it.
+    gains: what changed, by measure.
+    coverage: of a guard, the share of samples that is answered.
+    """
 
     name: str
-    how: str  # what was done, and where it comes from
+    how: str
     samples: int
-    gains: Mapping[str, Gain]  # by measure
-    coverage: Interval | None = None  # of a guard: the share that is answered
+    gains: Mapping[str, Gain]
+    coverage: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remedies:
-    """What was tried, and why the rest was not."""
+    """What was tried, and why the rest was not.
+
+    remedies: the remedies that were tried.
+    not_tried: reasons by the name of the remedy.
+    """
 
     remedies: tuple[TriedRemedy, ...]
     not_tried: Mapping[str, str]

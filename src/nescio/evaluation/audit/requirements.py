@@ -65,7 +65,7 @@ def requirements(wanted: str | Path | Mapping[str, Any] | Sequence[Any] | None) 
     """All limits as texts, each of them checked.
 
     wanted: texts such as `ece<0.05`, names of .toml files, mappings such as `{"ece": "<0.05"}`, or
-    a sequence of these.
+      a sequence of these; None: no limits.
     """
     found = tuple(_texts(wanted))
     for text in found:

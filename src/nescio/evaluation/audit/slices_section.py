@@ -21,7 +21,10 @@ LARGE = 0.9  # errors of numbers above this quantile are large
 
 @dataclass(frozen=True, kw_only=True)
 class SliceFindings:
-    """What was found: of answers that are wrong; of numbers, intervals that miss, large errors."""
+    """What was found: of answers that are wrong; of numbers, intervals that miss, large errors.
+
+    searches: one search for each of these.
+    """
 
     searches: tuple[Slices, ...]
 

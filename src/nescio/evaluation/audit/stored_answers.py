@@ -68,7 +68,11 @@ class StoredSet:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredAnswers:
-    """The samples of each data set: the test data, and OOD sets by name."""
+    """The samples of each data set: the test data, and OOD sets by name.
+
+    test: the test samples.
+    ood: samples of the OOD sets by name.
+    """
 
     test: StoredSet
     ood: Mapping[str, StoredSet]

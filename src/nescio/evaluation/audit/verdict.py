@@ -31,7 +31,10 @@ EXIT_CODES: Mapping[Status, int] = {"pass": 0, "attention": 2, "fail": 3}  # 1 i
 class Verdict:
     """What an audit says first: a status, a paragraph, findings, and what could not be run.
 
-    findings: every number that has a limit, the worst first. not_run: reasons by section.
+    status: `"pass"`, `"attention"` or `"fail"`: that of the worst finding.
+    words: the paragraph.
+    findings: every number that has a limit, the worst first.
+    not_run: reasons why a section is missing, by its name.
     """
 
     status: Status
@@ -57,7 +60,7 @@ class Verdict:
         return EXIT_CODES[self.status]
 
     def of(self, status: Status) -> list[Finding]:
-        """The findings of one status."""
+        """The findings of one `status`."""
         return [one for one in self.findings if one.status == status]
 
     def __str__(self) -> str:
@@ -65,7 +68,10 @@ class Verdict:
 
 
 def verdict_of(found: Findings | RegressionFindings) -> Verdict:
-    """The verdict about findings, against the default limits and those that were required."""
+    """The verdict about findings, against the default limits and those that were required.
+
+    found: the findings of an audit.
+    """
     from nescio.report import verdict_paragraph
 
     judged = judge(found)

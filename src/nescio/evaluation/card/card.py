@@ -40,7 +40,29 @@ class Document:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a card says; `numbers` by their place in audit.json, as printed."""
+    """What a card says about a network, its data, its guarantees and how to check them.
+
+    network: name of the network.
+    task: classification or regression.
+    samples: number of test samples.
+    seed: seed of the random draws.
+    status: status of the verdict.
+    verdict: the verdict in words.
+    guarantees: guarantees of the guard, each with what it assumes.
+    certificates: what was proved.
+    weights: SHA-256 of the weights, by predictor.
+    data: SHA-256 of the data, by name.
+    files: digests of the files, by how the command names them.
+    audit: the file of the audit.
+    guard: the file of the guard; None: there is none.
+    guard_contents: SHA-256 of the tensors of the guard.
+    commands: commands that make the audit, and a separate guard.
+    versions: versions of Python and packages, by name.
+    machine: architecture of the processor and its vector instructions.
+    threads: number of threads of PyTorch.
+    numbers: numbers of the audit as printed, by their path in audit.json.
+    whole: digest of all that audit.json says.
+    """
 
     network: str
     task: str
@@ -48,20 +70,20 @@ class Card:
     seed: int
     status: str
     verdict: str
-    guarantees: tuple[str, ...]  # each with what it assumes
-    certificates: tuple[str, ...]  # what was proved
-    weights: Mapping[str, tuple[str, ...]]  # SHA-256, by predictor
-    data: Mapping[str, str]  # SHA-256, by name
-    files: Mapping[str, FileDigest]  # by how the command names them
+    guarantees: tuple[str, ...]
+    certificates: tuple[str, ...]
+    weights: Mapping[str, tuple[str, ...]]
+    data: Mapping[str, str]
+    files: Mapping[str, FileDigest]
     audit: Document
     guard: Document | None = None
-    guard_contents: str | None = None  # of its tensors
-    commands: tuple[tuple[str, ...], ...]  # that make the audit, and a guard of its own
+    guard_contents: str | None = None
+    commands: tuple[tuple[str, ...], ...]
     versions: Mapping[str, str]
     machine: str
     threads: int
     numbers: Mapping[str, str]
-    whole: Whole  # of all that audit.json says
+    whole: Whole
 
     @property
     def content(self) -> bytes:
@@ -76,24 +98,31 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class SignedCard:
-    """A card, and its signature if it has one."""
+    """A card, and its signature if it has one.
+
+    card: the card.
+    signature: its signature; None: it is not signed.
+    """
 
     card: Card
     signature: Signature | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Write the card as JSON."""
+        """Write the card as JSON at `path`, and return the path."""
         signature = None if self.signature is None else to_json(self.signature)
         said = {"card": to_json(self.card), "sha256": self.card.sha256, "signature": signature}
         save_manifest(Path(path), {"kind": KIND, **said})
         return Path(path)
 
     def signed(self, key: str | Path) -> "SignedCard":
-        """The same with a signature by the key in a file."""
+        """The same card with a signature by the key in the file `key`."""
         return replace(self, signature=sign(self.card.content, Path(key)))
 
     def is_signed_by(self, key: str | Path | None) -> bool:
-        """Whether the signature holds; without a key, against the public key that it names."""
+        """Whether the card has a signature, and it is valid.
+
+        key: file of the key to check it with; None: the public key that the signature names.
+        """
         if self.signature is None:
             return False
         return is_valid(self.card.content, self.signature, None if key is None else Path(key))
@@ -102,7 +131,8 @@ class SignedCard:
 def make_card(audit: str | Path, guard: str | Path | None = None) -> SignedCard:
     """The card of an audit, from its audit.json, and of a guard, from its file.
 
-    The guard must be one of the audited network.
+    audit: the file audit.json, or the folder of the audit.
+    guard: file of a guard of the audited network; None: the card has no guard.
     """
     path = Path(audit) / "audit.json" if Path(audit).is_dir() else Path(audit)
     findings = load(path, kind="audit").findings
@@ -143,7 +173,7 @@ def make_card(audit: str | Path, guard: str | Path | None = None) -> SignedCard:
 
 
 def read_card(path: str | Path) -> SignedCard:
-    """A card from its file; one that was changed, be it by one byte, is refused."""
+    """A card from its file `path`; one that was changed, be it by one byte, is refused."""
     manifest = load_manifest(Path(path), KIND)
     written = json.dumps(finite(manifest), indent=2, allow_nan=False) + "\n"
     if written.encode() != Path(path).read_bytes():

@@ -16,7 +16,13 @@ from nescio.guards import about
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One kind of claim: right, wrong, not checked, or absent from the card; and why."""
+    """One kind of claim: right, wrong, not checked, or absent from the card; and why.
+
+    name: which kind of claim.
+    status: `"right"`, `"wrong"`, `"not checked"` or `"absent"`.
+    words: why, in words.
+    details: what differs, one line for each difference.
+    """
 
     name: str
     status: Literal["right", "wrong", "not checked", "absent"]
@@ -25,7 +31,11 @@ class Check:
 
 
 def check_signature(signed: SignedCard, key: str | Path | None) -> Check:
-    """Whether the card is signed by the key; a card without a signature is not, if one is given."""
+    """Whether the card is signed by the key; a card without a signature is not, if one is given.
+
+    signed: the card with its signature.
+    key: file of the key; None: the public key that the signature names.
+    """
     found = signed.signature
     if found is None:
         if key is not None:
@@ -47,7 +57,11 @@ def check_signature(signed: SignedCard, key: str | Path | None) -> Check:
 
 
 def check_files(card: Card, places: Mapping[str, Path]) -> Check:
-    """Whether files have the digests of the card; places: where each of them is now."""
+    """Whether files have the digests of the card.
+
+    card: the card.
+    places: where each of its files is now, by name.
+    """
     claimed = card_files(card)
     changed = [
         f"{name}: {_difference(claimed[name], path)}"
@@ -60,7 +74,7 @@ def check_files(card: Card, places: Mapping[str, Path]) -> Check:
 
 
 def card_files(card: Card) -> dict[str, FileDigest]:
-    """All files of a card by name: those of the commands, audit.json and the guard."""
+    """All files of a `card` by name: those of the commands, audit.json and the guard."""
     own = [card.audit, *([] if card.guard is None else [card.guard])]
     return {**card.files, **{one.path: one.digest for one in own}}
 
@@ -77,9 +91,13 @@ def _difference(claimed: FileDigest, path: Path) -> str:
 
 
 def check_again(card: Card, folder: Path, out: str) -> list[Check]:
-    """All claims against an audit that was made again in a folder; out: the name of the first one.
+    """All claims of a card against an audit that was made again.
 
     A text that names the folder of the audit names another one now.
+
+    card: the card.
+    folder: folder of the audit that was made again.
+    out: name of the folder of the first audit.
     """
     path = folder / "audit.json"
     try:
@@ -143,7 +161,11 @@ def _numbers(card: Card, said: Mapping[str, Any]) -> Check:
 
 
 def check_guard(card: Card, made_again: Path) -> Check:
-    """Whether a guard that was made again holds the same tensors and guarantees."""
+    """Whether a guard that was made again holds the same tensors and guarantees.
+
+    card: the card.
+    made_again: file of the guard that was made again.
+    """
     found = about(made_again)
     wrong = []
     if found["contents"] != card.guard_contents:

@@ -53,35 +53,46 @@ def compare(
     `compare({"plain": net, "ensemble": model}, test, {"letters": z}, task="confidence")`,
     `compare(net, test, train=train, task="errors", detectors=["trust_score"])`.
 
-    task: "ood": how well does each tell OOD data from test data? AUROC with DeLong's interval, AUPR
-    and FPR at 95 % TPR with bootstrap intervals, means over all, near and far sets; the best AUROCs
-    are marked where a paired test, corrected for all pairs, sets them apart from others.
-    "confidence": the table of Hein et al. (2019): mean maximum confidence, AUROC and FPR at 95 %
-    TPR in the paper's sense (the share of OOD data taken for test data where 95 % of the test data
-    are accepted). "errors": how well does each find the errors of the network? AP of errors and
-    successes, AUROC, FPR, AURC and excess AURC, and paired differences from the maximum
-    probability.
+    The task "ood" asks how well each tells OOD data from test data: AUROC with DeLong's interval,
+    AUPR and FPR at 95 % TPR with bootstrap intervals, means over all, near and far sets; the best
+    AUROCs are marked where a paired test, corrected for all pairs, sets them apart from others. The
+    task "confidence" gives the table of Hein et al. (2019): mean maximum confidence, AUROC and FPR
+    at 95 % TPR in the paper's sense (the share of OOD data taken for test data where 95 % of the
+    test data are accepted). The task "errors" asks how well each finds the errors of the network:
+    AP of errors and successes, AUROC, FPR, AURC and excess AURC, and paired differences from the
+    maximum probability.
 
     subjects: an `nn.Module`, a nescio model, a list of modules, or several by name. Detectors read
-    the first. The others by name are ranked by `measures`; in the task "confidence" all are. None:
-    a network that runs elsewhere; data, train and ood are then what it gave, `nescio.recorded`.
-    data: test inputs and labels. ood: OOD data by name: inputs, an OOD source with a count
-    `(source, 10000)`, or an `Absent`; in the task "confidence" also `AdversarialNoise` and
-    `AdversarialSamples`.
-    train: what detectors are fitted on, inputs and labels. detectors: names, with options as in
-    "knn,k=10", also of measures; fitted detectors; or by name one of these or a function of
-    training activations that returns a detector. None, or "all" among them: in the task "ood" all
-    that can be fitted, in "errors" the predictive entropy, in "confidence" none.
-    scores: functions of inputs to a score per sample, by name, larger = further out, less certain;
-    in the task "errors" also arrays.
-    measures: what predictors are ranked by; by default the log-odds, which have the order of the
-    confidence without its ties, and in the task "ood" predictive entropy and mutual information.
-    near: names of the OOD data that are near the test data. validation: other inputs and labels, to
-    fit a temperature on for the histograms of the task "errors". published: numbers of a paper, see
-    `Comparison.beside`. layers, pool, output, head, batch_size: as for `observe`. name: of the test
-    data.
-    positive: "ood" (default) or "in_dist", the sense of AUPR and FPR. level: of intervals.
-    resamples: draws of a bootstrap, 500 for the task "ood", otherwise 1000; 0: no such intervals.
+      the first. The others by name are ranked by `measures`; in the task "confidence" all are.
+      None: a network that runs elsewhere; data, train and ood are then what it gave,
+      `nescio.recorded`.
+    data: test inputs and labels.
+    ood: OOD data by name: inputs, an OOD source with a count `(source, 10000)`, or an `Absent`; in
+      the task "confidence" also `AdversarialNoise` and `AdversarialSamples`.
+    task: `"ood"`, `"confidence"` or `"errors"`.
+    train: inputs and labels that detectors are fitted on.
+    detectors: names, with options as in "knn,k=10", also of measures; fitted detectors; or by name
+      one of these or a function of training activations that returns a detector. None, or "all"
+      among them: in the task "ood" all that can be fitted, in "errors" the predictive entropy, in
+      "confidence" none.
+    scores: functions of inputs to a score per sample, by name; a larger score is further out, less
+      certain. In the task "errors" also arrays.
+    measures: what predictors are ranked by; None: the log-odds, which have the order of the
+      confidence without its ties, and in the task "ood" predictive entropy and mutual information.
+    near: names of the OOD data that are near the test data.
+    validation: other inputs and labels, to fit a temperature on for the histograms of the task
+      "errors".
+    published: numbers of a paper, see `Comparison.beside`.
+    layers, pool, output, head: options of `nescio.observe`.
+    name: name of the test data.
+    positive: `"ood"` (default) or `"in_dist"`, the sense of AUPR and FPR.
+    level: confidence level of the intervals.
+    resamples: number of bootstrap resamples; None: 500 in the task "ood", otherwise 1000; 0: no
+      such intervals.
+    batch_size: number of samples that the networks read at a time; None: the default of
+      `nescio.observe`.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if task not in OPTIONS:
         raise NescioError(unknown("task", str(task), OPTIONS))

@@ -92,8 +92,12 @@ class About:
 class Comparison:
     """Rows of numbers by subject, data set and metric; `print` shows the tables.
 
-    scores: by subject and data set, larger = further out, less certain. wrong: in the task
-    "errors", whether each answer is wrong; confidence: before and after temperature.
+    rows: the numbers.
+    sets: the data sets they are about.
+    about: how the comparison was made.
+    scores: scores by subject and data set; a larger score is further out, less certain.
+    wrong: in the task "errors", whether each answer is wrong.
+    confidence: in the task "errors", the confidence before and after temperature scaling.
     """
 
     rows: tuple[Row, ...]
@@ -118,13 +122,21 @@ class Comparison:
         return [one.name for one in self.about.subjects]
 
     def row(self, subject: str, data: str, metric: str) -> Row | None:
-        """One number with its interval, or None."""
+        """One number with its interval, or None.
+
+        subject, data, metric: names of the subject, the data set and the metric.
+        """
         return self.results.row(subject, data, metric)
 
     def value(self, subject: str, data: str | None = None, metric: str | None = None) -> float:
-        """One number: by default the AUROC, or the AP of errors; without `data` the mean over all.
+        """One number by its names.
 
         `comparison.value("knn", "letters")`, `comparison.value("entropy", metric="aurc")`.
+
+        subject: name of the subject.
+        data: name of the data set; None: the mean over all sets, or in the task "errors" the test
+          data.
+        metric: name of the metric; None: the AUROC, or in the task "errors" the AP of errors.
         """
         errors = self.about.task == "errors"
         metric = metric or ("ap_error" if errors else "auroc")
@@ -158,7 +170,11 @@ class Comparison:
         return full_page(self).markdown()
 
     def latex(self, metric: str | None = None, *, intervals: bool | None = None) -> str:
-        """A LaTeX `tabular`, of one metric in the task "ood"; it needs the package booktabs."""
+        """A LaTeX `tabular`; it needs the package booktabs.
+
+        metric: the metric of the table in the task "ood"; None: the AUROC. Other tasks show all.
+        intervals: whether to print intervals; None: in all tasks but "ood".
+        """
         shown = self.about.task != "ood" if intervals is None else intervals
         bare = self.with_about(resamples=0)  # says nothing of intervals
         found = self if shown or self.about.task == "ood" else bare
@@ -174,7 +190,11 @@ class Comparison:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str = "the value") -> "Comparison":
-        """What `to_json` gave."""
+        """A comparison from what `to_json` gave.
+
+        value: the JSON value.
+        where: what to call it in messages.
+        """
         content = from_json(Results, value, where)
         return cls(content.rows, content.sets, from_json(About, value, where))
 
@@ -187,7 +207,7 @@ class Comparison:
         return replace(self, about=replace(self.about, **changes))
 
     def only(self, subjects: Sequence[str]) -> "Comparison":
-        """The same with some of the subjects."""
+        """The same comparison with some of the `subjects`."""
         about = tuple(one for one in self.about.subjects if one.name in subjects)
         rows = tuple(row for row in self.rows if row.subject in subjects)
         return replace(self, rows=rows, about=replace(self.about, subjects=about))
@@ -208,25 +228,43 @@ class Comparison:
         return figure
 
     def roc(self, subjects: Sequence[str] | None = None) -> "Figure":
-        """ROC curves, one panel per OOD set; of the best subjects unless some are named."""
+        """ROC curves, one panel per OOD set.
+
+        subjects: names of the subjects to show; None: the best ones.
+        """
         return self._drawn("ood", "roc_curves", subjects)
 
     def histograms(self, subjects: Sequence[str] | None = None) -> "Figure":
-        """Distributions of the scores; in the task "errors" of the maximum probabilities."""
+        """Distributions of the scores; in the task "errors" of the maximum probabilities.
+
+        subjects: names of the subjects to show; None: the best ones. It is not read in the task
+          "errors".
+        """
         if self.about.task == "errors":
             return self._drawn("errors", "confidence_histograms", None)
         return self._drawn("ood", "score_histograms", subjects)
 
     def risk_coverage(self, subjects: Sequence[str] | None = None) -> "Figure":
-        """The error rate among the most confident answers, against their share."""
+        """The error rate among the most confident answers, against their share.
+
+        subjects: names of the subjects to show; None: all.
+        """
         return self._drawn("errors", "risk_coverage_curves", subjects)
 
     def precision_recall(self, subjects: Sequence[str] | None = None) -> "Figure":
-        """Precision against recall, errors being what is looked for."""
+        """Precision against recall, errors being what is looked for.
+
+        subjects: names of the subjects to show; None: all.
+        """
         return self._drawn("errors", "precision_recall_curves", subjects)
 
     def save(self, folder: str | Path, name: str = FILE, *, pictures: bool = True) -> Path:
-        """Write NAME.txt, .md, .tex, .json, scores and pictures; returns the path of .md."""
+        """Write NAME.txt, .md, .tex, .json, scores and pictures; returns the path of .md.
+
+        folder: where to write; it is made if it does not exist.
+        name: the NAME of the files.
+        pictures: whether to draw pictures.
+        """
         folder = make_folder(Path(folder))
         latex = "\n".join(map(self.latex, self._latex_metrics()))
         texts: dict[str, str | bytes] = {
@@ -269,7 +307,11 @@ class Comparison:
 
     @classmethod
     def load(cls, path: str | Path, name: str = FILE) -> "Comparison":
-        """Read the folder, or the .json file, that `save` wrote."""
+        """Read what `save` wrote.
+
+        path: the folder, or the .json file.
+        name: the NAME of the files in the folder.
+        """
         path = Path(path) if str(path).endswith(".json") else Path(path) / f"{name}.json"
         found = cls.from_json(load_manifest(path, KIND), str(path))
         there = path.with_name(SCORES)
@@ -290,10 +332,11 @@ class Comparison:
         return replace(self, scores=scores, wrong=arrays.get("wrong"), confidence=confidence)
 
     def beside(self, published: Published) -> "Comparison":
-        """The same with published numbers: `{data set: {subject: (MMC, AUROC, FPR95)}}`.
+        """The same comparison with published numbers: `{data set: {subject: (MMC, AUROC, FPR95)}}`.
 
-        In place of the three numbers, a mapping with any of "error", "mean_max_confidence",
-        "auroc" and "fpr_at_95_tpr". Data sets and subjects must be those of the table.
+        published: numbers by data set and subject, which must be those of the table. In place of
+          the three numbers, a mapping with any of "error", "mean_max_confidence", "auroc" and
+          "fpr_at_95_tpr".
         """
         rows = dict(self.results._by_name)
         for data, by_name in published.items():
@@ -311,7 +354,10 @@ class Comparison:
 
     @classmethod
     def join(cls, parts: Sequence["Comparison"]) -> "Comparison":
-        """One table of several on the same test data: other subjects, other rows, or both."""
+        """One table of several on the same test data: other subjects, other rows, or both.
+
+        parts: the comparisons.
+        """
         if not parts:
             raise NescioError("nothing to join: the list of comparisons is empty")
         first, *others = (_shared(part) for part in parts)

@@ -19,10 +19,19 @@ ADVICE = 'give the attack the range of valid inputs: options={"low": ..., "high"
 
 @dataclass(frozen=True, eq=False)
 class AdversarialNoise:
-    """The most confident inputs near `count` of an OOD source (Hein et al., 2019, section 5).
+    """The most confident inputs near those of an OOD source (Hein et al., 2019, section 5).
 
-    For each predictor: projected gradient ascent on the log-odds of the most probable class;
-    for a detector, descent on its score. The defaults are the paper's test attack.
+    For each predictor: projected gradient ascent on the log-odds of the most probable class; for a
+    detector, descent on its score. The defaults are the paper's test attack.
+
+    ood: the OOD source.
+    count: number of inputs.
+    radius: how far an input may move, in the largest change of a feature; None: in the whole box.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    restarts: number of starts, of which the best counts.
+    seed: seed of the random draws.
+    options: other options of `nescio.attacks.pgd`.
     """
 
     ood: OODSource
@@ -32,7 +41,7 @@ class AdversarialNoise:
     step: float | None = 0.0075
     restarts: int = 1
     seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)  # others of `attacks.pgd`
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.ood, OODSource):
@@ -49,11 +58,11 @@ class AdversarialNoise:
         return f"adversarial noise ({_options(self)}) near {near}"
 
     def near(self, predictor: object) -> Attacked:
-        """The inputs for a predictor."""
+        """The most confident inputs for a `predictor`."""
         return adversarial_noise(predictor, self._start(), **_pgd(self))
 
     def near_detector(self, detector: Detector) -> Attacked:
-        """The inputs for a detector: its score is brought down."""
+        """The inputs of the lowest score for a `detector`."""
         options = _pgd(self)
         if self.radius is None:
             options["step"] = None
@@ -70,11 +79,18 @@ class AdversarialSamples:
     """Inputs near the data that a predictor gets wrong, by ascent on the odds against the label.
 
     The defaults are the paper's for MNIST; elsewhere it takes radius 0.1 and step 0.0025.
-    `count` inputs are taken at even distances over the in-distribution data; None takes all.
 
-    A comparison has two rows of it: all, and "..., misclassified", which is the paper's row.
-    There, those still classified correctly are dropped: those whose most probable class is the
-    label, with a probability of at least 1.01 / C. The rest of a uniform answer is by chance.
+    A comparison has two rows of it: all, and "..., misclassified", which is the paper's row. There,
+    those still classified correctly are dropped: those whose most probable class is the label, with
+    a probability of at least 1.01 / C. The rest of a uniform answer is by chance.
+
+    count: number of inputs, taken at even distances over the in-distribution data; None: all.
+    radius: how far an input may move, in the largest change of a feature; None: in the whole box.
+    steps: number of gradient steps.
+    step: length of a step; None: 2.5 * radius / steps.
+    restarts: number of starts, of which the best counts.
+    seed: seed of the random draws.
+    options: other options of `nescio.attacks.pgd`.
     """
 
     count: int | None = None
@@ -83,7 +99,7 @@ class AdversarialSamples:
     step: float | None = 0.0075
     restarts: int = 1
     seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)  # others of `attacks.pgd`
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -96,24 +112,30 @@ class AdversarialSamples:
         return f"adversarial samples ({_options(self)}) near {near} of the in-distribution data"
 
     def chosen(self, samples: int) -> Tensor:
-        """Places of the inputs in the in-distribution data."""
+        """Indices of the inputs in the in-distribution data.
+
+        samples: number of in-distribution samples.
+        """
         count = samples if self.count is None else self.count
         if count > samples:
             raise NescioError(f"{count} adversarial samples of {samples} inputs; lower `count`")
         return torch.arange(count) * samples // count
 
     def check(self, x: Tensor) -> None:
-        """Refuse in-distribution data that cannot be attacked, before anything is measured."""
+        """Refuse in-distribution data `x` that cannot be attacked, before anything is measured."""
         _check_box(self, x[self.chosen(len(x)).to(x.device)], "in-distribution data")
 
     def near(self, predictor: object, x: Tensor, y: Tensor) -> Attacked:
-        """The inputs for a predictor, near `x` with labels `y`."""
+        """The inputs for a `predictor`, near `x` with labels `y`."""
         return adversarial_samples(predictor, as_batch(x), y, **_pgd(self))
 
 
 @dataclass(frozen=True)
 class Absent:
-    """A row that cannot be measured, and why: it keeps its place beside published numbers."""
+    """A row that cannot be measured, and why: it keeps its place beside published numbers.
+
+    why: the reason, in words.
+    """
 
     why: str
 

@@ -21,16 +21,25 @@ SECTION = "answers"
 
 @dataclass(frozen=True, kw_only=True)
 class AuditDiff:
-    """Two audits side by side; statuses: findings whose status changed, before and after."""
+    """Two audits side by side: what changed, by how much, and whether by more than chance.
+
+    before, after: names of the two audits.
+    level: confidence level of the intervals.
+    changes: the numbers before and after.
+    pairing: which samples were compared, in words.
+    verdicts: verdicts of the two audits.
+    statuses: findings whose status changed: the status before and after.
+    untested: what could not be compared, and why.
+    """
 
     before: str
     after: str
     level: float
     changes: tuple[Change, ...]
-    pairing: tuple[str, ...]  # which samples were compared, in words
+    pairing: tuple[str, ...]
     verdicts: tuple[str, str]
     statuses: Mapping[str, tuple[str, str]]
-    untested: tuple[str, ...]  # what could not be compared, and why
+    untested: tuple[str, ...]
 
     @property
     def worse(self) -> tuple[Change, ...]:
@@ -75,9 +84,12 @@ def diff(
 ) -> AuditDiff:
     """What changed from one audit to another, with paired intervals and tests where that can be.
 
-    only: these numbers alone, such as "accuracy" or "abstained[letters]". level: of the intervals;
-    1 - level bounds the chance that any number is falsely called worse or better (Holm's
-    correction). names: of the two audits, for words.
+    before, after: findings of the two audits.
+    only: names of numbers to compare, such as `"accuracy"` or `"abstained[letters]"`; by default
+      all.
+    level: confidence level of the intervals; 1 - level bounds the chance that any number is falsely
+      called worse or better (Holm's correction).
+    names: names of the two audits, for words.
     """
     from nescio.evaluation.audit.verdict import verdict_of
 

@@ -22,12 +22,21 @@ ANSWERED, UNDECIDED = ord("a"), ord("-")
 class Change:
     """One number before and after, on the samples that were compared.
 
-    low, high: the interval of `after - before`. adjusted: p corrected for the number of tests
-    (Holm, 1979), by which the word is chosen.
+    name: name of the number.
+    data: name of the OOD set; None: the test data.
+    better: whether `"lower"` or `"higher"` numbers are better.
+    before, after: the two numbers.
+    low, high: the interval of `after - before`.
+    p: p-value of no change.
+    adjusted: p corrected for the number of tests (Holm, 1979), by which the word is chosen.
+    samples: number of samples before and after.
+    paired: whether both are of the same samples.
+    test: name of the test.
+    word: `"better"`, `"worse"` or `"no difference shown"`.
     """
 
     name: str
-    data: str | None  # the OOD set
+    data: str | None
     better: Literal["lower", "higher"]
     before: float
     after: float

@@ -33,13 +33,20 @@ KIND = "rademacher complexity"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rademacher:
-    """The largest correlation with the signs of each draw; the complexity is their mean."""
+    """The largest correlation with the signs of each draw; the complexity is their mean.
+
+    samples: number n of inputs.
+    values: the largest correlation of each draw, `(draws,)`.
+    exact: whether each value is the largest there is, or the largest that training found.
+    seed: seed of the random draws.
+    signs: whether the functions answer -1 or 1; otherwise any number.
+    """
 
     samples: int
-    values: Floats  # (draws,)
-    exact: bool  # whether each value is the largest there is, or the largest that training found
+    values: Floats
+    exact: bool
     seed: int
-    signs: bool = True  # whether the functions answer -1 or 1; else any number
+    signs: bool = True
 
     @property
     def estimate(self) -> float:
@@ -54,6 +61,8 @@ class Rademacher:
         is within sqrt(2 log(2 / (1 - level)) / (n draws)) of the complexity (McDiarmid, 1989).
         Where training need not have found the largest, only the lower end is known, and the upper
         one is 1. For other functions it is Student's interval over the draws.
+
+        level: confidence level of the interval.
         """
         if not self.signs:
             return t_interval(self.values, level=level)
@@ -66,12 +75,15 @@ class Rademacher:
         """What theory says of the error rate on new data, given that on the training data.
 
         error + R_n + 3 sqrt(log(2 / (1 - level)) / 2n), with probability `level` (Bartlett and
-        Mendelson, 2002; for answers -1 and 1). It says nothing where it is 0.5 or more: guessing
-        is as good. Where the values are not exact, the true bound is larger.
+        Mendelson, 2002; for answers -1 and 1). It says nothing where it is 0.5 or more: guessing is
+        as good. Where the values are not exact, the true bound is larger.
 
-        margin: of functions with any numbers as answers, such as those of `linear_rademacher`,
-        whose sign is the class. The error is then the share of the training data for which label
-        times answer is at most the margin, and R_n counts 2 / margin times.
+        error: error rate on the training data; with a margin, the share of the training data for
+          which label times answer is at most the margin.
+        margin: above 0, for functions with any numbers as answers, such as those of
+          `linear_rademacher`, whose sign is the class; R_n then counts 2 / margin times. None: the
+          functions answer -1 or 1.
+        level: probability with which the bound holds.
         """
         check_level(level)
         if not 0 <= error <= 1:
@@ -100,13 +112,13 @@ class Rademacher:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file."""
+        """Write a JSON file at `path`, and return the path."""
         save_manifest(Path(path), {"kind": KIND, **to_json(self)})
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Rademacher":
-        """Read what `save` wrote."""
+        """Read what `save` wrote at `path`."""
         return from_json(cls, load_manifest(Path(path), KIND), str(path))
 
 
@@ -125,17 +137,25 @@ def rademacher(
     run: str | Path | None = None,
     progress: bool | None = None,
 ) -> Rademacher:
-    """How well networks of one architecture, trained with your options, fit random signs of x.
+    """How well networks of one architecture, trained with your options, fit random signs of inputs.
 
     `rademacher(lambda: nets.mlp(784, 2), x).estimate` is near 1 where they fit any labels. A
-    network of more classes learns the signs as its first two, and others count as wrong. One
-    output needs head="binary".
+    network of more classes learns the signs as its first two, and others count as wrong. One output
+    needs head="binary". Training need not find the largest correlation, so that the value is a
+    lower bound of the complexity, and of a linear classifier often a loose one.
 
-    draws: of signs; all are fitted at once, as members of one stack.
-    epochs: the largest number; training ends when all signs are fitted, or when no draw was fitted
-    better for `patience` epochs. Training need not find the largest correlation, so that the value
-    is a lower bound of the complexity, and of a linear classifier often a loose one.
-    run: a folder for checkpoints; the same call resumes there.
+    make_net: a function without arguments that makes a network.
+    x: inputs, `(N, *features)`.
+    draws: number of draws of signs; all are fitted at once, as members of one stack.
+    epochs: largest number of epochs; training ends when all signs are fitted.
+    patience: training ends, too, when no draw was fitted better for this number of epochs.
+    batch_size: samples per step; None: all samples at once.
+    optimizer: name of the optimizer.
+    learning_rate: its learning rate.
+    head: how outputs are read, a head or its name; None: class logits.
+    seed: seed of the random draws.
+    run: a folder for checkpoints; the same call resumes there. None: none are written.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     if draws < 2:
         raise NescioError(f"draws must be at least 2, so that there is an interval, got {draws}")
@@ -169,9 +189,14 @@ def rademacher(
 def linear_rademacher(x: Any, *, radius: float = 1.0, draws: int = 10, seed: int = 0) -> Rademacher:
     """The complexity of linear functions w.x with a norm of w up to `radius`, by its closed form.
 
-    The largest correlation with signs is radius / n times the norm of their sum of inputs; it
-    falls like 1 / sqrt(n). The signs are those of `rademacher` with the same seed. The answers are
+    The largest correlation with signs is radius / n times the norm of their sum of inputs; it falls
+    like 1 / sqrt(n). The signs are those of `rademacher` with the same seed. The answers are
     numbers, not classes: `bound` needs a margin.
+
+    x: inputs, `(N, *features)`.
+    radius: largest norm of w.
+    draws: number of draws of signs.
+    seed: seed of the random draws.
     """
     if not 0 < radius < math.inf:
         raise NescioError(f"radius must be positive, got {radius}")

@@ -56,20 +56,34 @@ RAYS = 20  # test inputs that are followed to infinity
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RandomLabels:
-    """Networks trained on labels of which a share is random: S shares, R seeds, E epochs."""
+    """Networks trained on labels of which a share is random: S shares, R seeds, E epochs.
+
+    samples: number of training samples.
+    shares: shares of labels that are drawn at random, `(S,)`.
+    goal: training accuracy at which labels count as fitted.
+    loss: mean training loss in each epoch, `(S, R, E)`.
+    train: training accuracy after each epoch, on the labels as they are taught, `(S, R, E)`.
+    epochs: epochs after which the test data were looked at, `(L,)`.
+    test: accuracy on test data, whose labels are all right, `(S, R, L)`.
+    ece: expected calibration error on test data, `(S, R, L)`.
+    confidence: mean confidence on test data, `(S, R, L)`.
+    far_field: mean limit of the confidence on rays through test inputs, or NaN, `(S, R, L)`.
+    far_factor: median factor to a confidence of 99.9 %, `(S, R, L)`; NaN: never, or unknown.
+    model: the networks, share by share; None where they were not stored.
+    """
 
     samples: int
-    shares: tuple[float, ...]  # (S,) of labels that are drawn at random
-    goal: float  # the training accuracy at which labels count as fitted
-    loss: Floats  # (S, R, E) mean training loss in each epoch
-    train: Floats  # (S, R, E) training accuracy after each epoch, on the labels as they are taught
-    epochs: Counts  # (L,) after which the test data were looked at
-    test: Floats  # (S, R, L) accuracy on test data, whose labels are all right
-    ece: Floats  # (S, R, L) expected calibration error on test data
-    confidence: Floats  # (S, R, L) mean on test data
-    far_field: Floats  # (S, R, L) mean limit of the confidence on rays through test inputs, or NaN
-    far_factor: Floats  # (S, R, L) median factor to a confidence of 99.9 %; NaN: never, or unknown
-    model: Model | None = field(default=None, repr=False)  # the networks, share by share
+    shares: tuple[float, ...]
+    goal: float
+    loss: Floats
+    train: Floats
+    epochs: Counts
+    test: Floats
+    ece: Floats
+    confidence: Floats
+    far_field: Floats
+    far_factor: Floats
+    model: Model | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         _, seeds, epochs = self.train.shape
@@ -98,8 +112,9 @@ class RandomLabels:
     def interval(self, name: str, *, level: float = 0.95) -> list[Interval]:
         """The mean over seeds with Student's interval, one per share; infinite ones have none.
 
-        name: "train", "test", "ece", "confidence", "far_field" or "far_factor" in the end,
-        "epochs_to_fit", "slow_down" or "generalization_error".
+        name: `"train"`, `"test"`, `"ece"`, `"confidence"`, `"far_field"` or `"far_factor"` in the
+          end, `"epochs_to_fit"`, `"slow_down"` or `"generalization_error"`.
+        level: confidence level of the interval.
         """
         if name not in MEASURED:
             raise NescioError(unknown("number", name, MEASURED))
@@ -137,13 +152,13 @@ class RandomLabels:
         return figure
 
     def save(self, path: str | Path) -> Path:
-        """Write the numbers as JSON."""
+        """Write the numbers as JSON at `path`, and return the path."""
         save_manifest(Path(path), {"kind": KIND, **to_json(self)})
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "RandomLabels":
-        """Read what `save` wrote; the networks are not among it."""
+        """Read what `save` wrote at `path`; the networks are not among it."""
         return from_json(cls, load_manifest(Path(path), KIND), str(path))
 
 
@@ -170,17 +185,27 @@ def fit_random_labels(
     `fit_random_labels(lambda: nets.mlp(784, 10), train, test).slow_down` says how much longer
     random labels take; all shares and seeds train at once, as members of one stack.
 
-    data, test: `(x, y)`; the labels of the test data stay as they are.
-    shares: of the training labels that are replaced by random ones, each class alike. With a seed,
-    the samples of a smaller share are among those of a larger one. The first share is what
-    `slow_down` divides by.
-    goal: the accuracy on the training labels at which they count as fitted. All go on until the
-    last one has it, for at most `epochs`.
+    make_net: a function without arguments that makes a network.
+    data: training inputs and labels, `(x, y)`.
+    test: test inputs and labels, `(x, y)`; these labels stay as they are.
+    shares: shares of the training labels that are replaced by random ones, each class alike. With a
+      seed, the samples of a smaller share are among those of a larger one. The first share is what
+      `slow_down` divides by.
+    seeds: number of networks for each share.
+    goal: accuracy on the training labels at which they count as fitted. All go on until the last
+      one has it, for at most `epochs`.
+    epochs: largest number of epochs.
+    batch_size: samples per step; None: all samples at once.
+    optimizer: name of the optimizer.
+    learning_rate: its learning rate.
+    head: how outputs are read, a head or its name; None: class logits.
     looks: how often the test data are looked at, after 1, 2, 4, ... epochs and in the end:
-    accuracy, expected calibration error, mean confidence; and far away, on rays through test
-    inputs, the limit of the confidence (`geometry.far_field`) and the factor at which it is 99.9 %
-    (`geometry.first_confident`). Both are NaN for networks that are not piecewise affine.
-    run: a folder for checkpoints; the same call resumes there.
+      accuracy, expected calibration error, mean confidence; and far away, on rays through test
+      inputs, the limit of the confidence (`geometry.far_field`) and the factor at which it is 99.9
+      % (`geometry.first_confident`). Both are NaN for networks that are not piecewise affine.
+    seed: seed of the random draws.
+    run: a folder for checkpoints; the same call resumes there. None: none are written.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     x, y = _pair(data, "training data")
     held = _pair(test, "test data")

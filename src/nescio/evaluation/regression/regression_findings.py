@@ -38,17 +38,29 @@ class CoverageCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionQuality:
-    """On data with targets; NLL in nats, of all targets of a sample; the others by target."""
+    """On data with targets; NLL in nats, of all targets of a sample; the others by target.
+
+    rmse, mae: root mean squared error, and mean absolute error.
+    crps: continuous ranked probability score; None: no closed form is known.
+    nll: negative log-likelihood of the mixture.
+    moment_matched_nll: that of the normal density with the same mean and variance.
+    sharpness: root of the mean predicted variance.
+    r2: share of the variance of the targets that is explained; None where a target never varies.
+    coverage: coverage of the central intervals, by their probability.
+    standardized_error: root of the mean squared error over the predicted variance.
+    calibration_error: calibration error of the quantiles.
+    curve: the calibration curve.
+    """
 
     rmse: Interval
     mae: Interval
-    crps: Interval | None = None  # None: no closed form is known
+    crps: Interval | None = None
     nll: Interval
     moment_matched_nll: Interval
-    sharpness: Interval  # root of the mean predicted variance
-    r2: Number  # None where a target never varies
-    coverage: Mapping[str, Interval]  # of the central intervals, by their probability
-    standardized_error: Number  # root of the mean squared error over the predicted variance
+    sharpness: Interval
+    r2: Number
+    coverage: Mapping[str, Interval]
+    standardized_error: Number
     calibration_error: Interval
     curve: CoverageCurve
 
@@ -66,10 +78,15 @@ class TargetQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalQuality:
-    """Intervals on samples that fitted nothing; width and score in the unit of the targets."""
+    """Intervals on samples that fitted nothing; width and score in the unit of the targets.
+
+    coverage: share of targets in their interval.
+    width: mean width; None: some intervals are infinite.
+    score: mean interval score.
+    """
 
     coverage: Interval
-    width: Number  # None: some intervals are infinite
+    width: Number
     score: Number
 
 
@@ -110,15 +127,24 @@ class SpreadFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Predictions on data without targets, in standard deviations of the test targets."""
+    """Predictions on data without targets, in standard deviations of the test targets.
 
-    deviation: Number  # median predicted deviation
-    distance: Number  # median distance of the predicted mean from the mean of the test targets
+    deviation: median predicted deviation.
+    distance: median distance of the predicted mean from the mean of the test targets.
+    """
+
+    deviation: Number
+    distance: Number
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadOnSet(Spread):
-    """The same on an OOD set, and how well measures tell it from the test data."""
+    """Predictions on an OOD set, and how well measures tell it from the test data.
+
+    deviation: median predicted deviation, in standard deviations of the test targets.
+    distance: median distance of the predicted mean from the mean of the test targets.
+    measures: how well each measure separates the set from the test data.
+    """
 
     measures: Mapping[str, Separation]
 
@@ -159,18 +185,29 @@ class SpreadRays:
     """The far field along one kind of rays: how the predicted deviation grows, as shares of rays.
 
     Each target of a ray counts as one.
+
+    count: number of rays.
+    start: factor t at which the rays start to leave the data.
+    shrinks: share where it falls to the smallest deviation the head allows.
+    bounded: share where it has a limit.
+    root: share where it grows like the square root of the distance.
+    linear: share where it grows like the distance, as the mean does.
+    outrun: share where the mean moves by ever more predicted deviations.
+    undecided: share where rounding leaves it open.
+    radius: quantiles of the last breakpoint, at 0, 1/20, ..., 1.
+    deviations: median limit of the mean's distance in predicted deviations, if linear.
     """
 
     count: int
     start: float
-    shrinks: float  # to the smallest deviation the head allows
+    shrinks: float
     bounded: float
-    root: float  # like the square root of the distance
-    linear: float  # like the distance, as the mean does
-    outrun: float  # the mean moves by ever more predicted deviations
+    root: float
+    linear: float
+    outrun: float
     undecided: float
-    radius: tuple[Number, ...]  # quantiles of the last breakpoint
-    deviations: Number  # median limit of the mean's distance in predicted deviations, if linear
+    radius: tuple[Number, ...]
+    deviations: Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,16 +231,31 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressorFindings:
-    """All that is found of one predictor."""
+    """All that is found of one predictor.
+
+    members: number of members.
+    head: name of the head.
+    fitted_spread: whether it predicts means alone; the spread is then that of its residuals.
+    test: quality on the test data.
+    targets: quality of each target by name, of several.
+    intervals: prediction intervals by how they are made.
+    spread: whether the predicted spread is larger where the errors are.
+    deviation: predicted deviations on the test data.
+    ood: predicted deviations on each OOD set, by name.
+    scaling: what becomes of them along scaled test inputs.
+    attack: an attack on the predicted means.
+    far_field: how the deviation grows along rays to infinity.
+    examples: test samples for the pictures.
+    """
 
     members: int
     head: str
-    fitted_spread: bool  # it predicts means alone; the spread is that of its residuals
+    fitted_spread: bool
     test: RegressionQuality
-    targets: Mapping[str, TargetQuality]  # of several
+    targets: Mapping[str, TargetQuality]
     intervals: IntervalFindings
     spread: SpreadFindings
-    deviation: Spread  # on the test data
+    deviation: Spread
     ood: Mapping[str, SpreadOnSet]
     scaling: SpreadAlongRay | None = None
     attack: ErrorAttack | None = None
@@ -227,11 +279,30 @@ class AnswersOnTest:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionGuardFindings:
-    """Why there is no guard, or what it guarantees and does."""
+    """Why there is no guard, or what it guarantees and does.
+
+    predictor: name of the predictor.
+    samples: number of calibration samples.
+    halved: whether they are test samples.
+    skipped: why there is no guard.
+    false_alarm: largest share of in-distribution inputs that may be called OOD.
+    risk: largest share of answers that may be wrong.
+    confidence: probability with which the calibration data must show it.
+    miscoverage: largest share of intervals that may miss the target.
+    intervals: name of the kind of intervals.
+    detector: name of the detector.
+    holds: whether the calibration data show the risk.
+    own_network: whether a network is one that the file of the guard cannot rebuild.
+    guarantees: the guarantees in words.
+    test: what the guard does on the test data.
+    ood: shares of its decisions on each OOD set, by name.
+    file: path of the guard.
+    net: `package.module:factory` of the network, or the folder of a run.
+    """
 
     predictor: str
-    samples: int  # calibration samples
-    halved: bool  # whether they are test samples
+    samples: int
+    halved: bool
     skipped: str | None = None
     false_alarm: float = 0.0
     risk: float = 0.0
@@ -250,16 +321,24 @@ class RegressionGuardFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionFindings(AuditFindings):
-    """All sections of the audit of a regression."""
+    """All sections of the audit of a regression.
+
+    task: always `"regression"`.
+    guard: what the guard guarantees and does; None: it was not asked for.
+    predictors: findings by the name of each predictor.
+    baseline: quality of the same normal density for every sample.
+    baseline_from: which targets gave its mean and variance.
+    """
 
     task: str = "regression"
     guard: RegressionGuardFindings | None = None
     predictors: Mapping[str, RegressorFindings]
-    baseline: RegressionQuality  # of the same normal density for every sample
-    baseline_from: str  # which targets gave its mean and variance
+    baseline: RegressionQuality
+    baseline_from: str
 
     @property
     def results(self) -> Results:
+        """All numbers of the predictors and of the baseline as a table."""
         numbers: dict[tuple[str, str, str], Number | Interval] = {}
         tests = {name: one.test for name, one in self.predictors.items()}
         for name, test in {**tests, BASELINE: self.baseline}.items():

@@ -18,17 +18,28 @@ LEVEL = 0.05  # from which p-value on a group is not worse than chance allows
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRow:
-    """One group. Where errors are of numbers, `accuracy` is the share inside the interval."""
+    """One group. Where errors are of numbers, `accuracy` is the share inside the interval.
+
+    name: name of the group.
+    samples: number of its samples.
+    accuracy: its accuracy; the interval is exact, 95 % for this group alone.
+    others: accuracy of all other samples; None: there are none.
+    p: p-value that errors are as frequent elsewhere, corrected for all groups (Holm).
+    at_once: its accuracy; the interval is exact, 95 % for all groups of the table together.
+    overconfidence: mean confidence - accuracy, at these confidences.
+    ece: expected calibration error.
+    mean_error: mean absolute error, where errors are of numbers.
+    """
 
     name: str
     samples: int
-    accuracy: Interval  # exact, 95 % for this group alone
-    others: float | None  # of all other samples; None: there are none
-    p: float  # that errors are as frequent elsewhere, corrected for all groups (Holm)
-    at_once: Interval  # exact, 95 % for all groups of the table together
-    overconfidence: Interval | None = None  # mean confidence - accuracy, at these confidences
+    accuracy: Interval
+    others: float | None
+    p: float
+    at_once: Interval
+    overconfidence: Interval | None = None
     ece: float | None = None
-    mean_error: Interval | None = None  # absolute, where errors are of numbers
+    mean_error: Interval | None = None
 
     @property
     def gap(self) -> float:
@@ -43,13 +54,20 @@ class GroupRow:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupTable:
-    """The groups of one column, the clearest first; the one of lowest accuracy is listed too."""
+    """The groups of one column, the clearest first; the one of lowest accuracy is listed too.
+
+    by: name of the column.
+    groups: number of all groups, listed or not.
+    tests: number of tests of all tables together: p-values are corrected for these.
+    rows: the groups that are listed.
+    absent: known names without a sample.
+    """
 
     by: str
-    groups: int  # all, listed or not
-    tests: int  # of all tables together: p-values are corrected for these
+    groups: int
+    tests: int
     rows: tuple[GroupRow, ...]
-    absent: tuple[str, ...] = ()  # known names without a sample
+    absent: tuple[str, ...] = ()
 
     @property
     def worst(self) -> GroupRow:
@@ -72,8 +90,11 @@ def by_group(
     of all columns are corrected together (Holm), so that with a chance of 95 % no group is called
     worse that is not.
 
-    wrong: 0 or 1 for each sample. groups: by name, one label per sample. confidence: of the
-    answers. errors: absolute ones, of a regression. names: of classes that may be absent.
+    wrong: whether each answer is an error, `(N,)`.
+    groups: by name, one label per sample, `(N,)`.
+    confidence: confidence of each sample, from 0 to 1, `(N,)`; None: no calibration by group.
+    errors: absolute errors, of a regression, `(N,)`.
+    names: names of classes that may be absent.
     """
     bad = numbers("wrong", wrong, axes=1).astype(bool)
     sure = None if confidence is None else numbers("confidence", confidence, axes=1)

@@ -19,14 +19,22 @@ MISSING = {"", "nan", "None", "NaT", "<NA>"}
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """What a column must be: `<=` or `>` of a number, `=` of a number or a word, `is missing`."""
+    """What a column must be: `<=` or `>` of a number, `=` of a number or a word, `is missing`.
+
+    column: name of the column.
+    relation: `"<="`, `">"`, `"="` or `"is missing"`.
+    value: number or word to compare with; None for `"is missing"`.
+    """
 
     column: str
     relation: Relation
     value: float | str | None = None
 
     def holds(self, columns: Mapping[str, NDArray[Any]]) -> Flags:
-        """For which samples; columns: as `read_columns` returns them."""
+        """Which samples meet the condition, `(N,)`.
+
+        columns: columns `(N,)` by name.
+        """
         if self.column not in columns:
             raise NescioError(
                 f"the condition {str(self)!r} needs the column {self.column!r}; got "

@@ -33,22 +33,39 @@ ROWS = 100  # of errors, by index
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Samples that meet all conditions; the numbers are of samples that were not searched."""
+    """Samples that meet all conditions; the numbers are of samples that were not searched.
+
+    conditions: the conditions.
+    samples: number of samples.
+    errors: number of errors among them.
+    error_rate: their share; the interval is exact, 95 % for all slices that were tested together.
+    others: error rate of the other samples.
+    p_wrong: p-value that errors are as frequent elsewhere, corrected for the number of tests.
+    mean_confidence: mean confidence.
+    alike: error rate expected from other samples of equal confidence.
+    p_overconfident: p-value that errors are as frequent as the confidence allows, corrected as
+      well.
+    share: share of all samples, searched ones too, that meet the conditions.
+    rows: indices of the errors in the slice, searched ones too; at most 100.
+    """
 
     conditions: tuple[Condition, ...]
     samples: int
     errors: int
-    error_rate: Interval  # exact; 95 % for all slices that were tested together
-    others: float  # error rate of the other samples
-    p_wrong: float  # that errors are as frequent elsewhere; corrected for the number of tests
+    error_rate: Interval
+    others: float
+    p_wrong: float
     mean_confidence: float | None = None
-    alike: float | None = None  # error rate expected from other samples of equal confidence
-    p_overconfident: float | None = None  # corrected as well
-    share: float  # of all samples, searched ones too
-    rows: tuple[int, ...]  # errors in the slice by index, searched ones too; at most 100
+    alike: float | None = None
+    p_overconfident: float | None = None
+    share: float
+    rows: tuple[int, ...]
 
     def holds(self, columns: Any) -> Flags:
-        """Which samples of any columns belong to it."""
+        """Which samples of a table belong to the slice, `(N,)`.
+
+        columns: a mapping of names to columns, a pandas frame, or an array `(N, D)`.
+        """
         table = read_columns(columns)
         return holding(self.conditions, table)
 
@@ -58,15 +75,25 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Slices:
-    """The slices that were found and confirmed, the clearest first, and how they were found."""
+    """The slices that were found and confirmed, the clearest first, and how they were found.
+
+    found: the slices.
+    event: what `wrong` means, in words.
+    level: the chance of reporting any slice where there is none is at most this.
+    samples: number of samples.
+    errors: number of errors.
+    conjunctions: number of conjunctions of conditions that were searched.
+    tested: number of slices that were tested.
+    columns: names of the columns.
+    """
 
     found: tuple[Slice, ...]
-    event: str = "wrong"  # what `wrong` means, in words
-    level: float  # the chance of reporting any slice where there is none is at most this
+    event: str = "wrong"
+    level: float
     samples: int
     errors: int
-    conjunctions: int  # of conditions that were searched
-    tested: int  # slices that were tested
+    conjunctions: int
+    tested: int
     columns: tuple[str, ...]
 
     def __iter__(self) -> Iterator[Slice]:
@@ -76,7 +103,10 @@ class Slices:
         return len(self.found)
 
     def at(self, rows: NDArray[np.int64]) -> "Slices":
-        """The same, where the samples are some rows of others: with the indices among those."""
+        """The same slices, where the samples are some rows of others: with the indices among those.
+
+        rows: index of each sample among the others, `(N,)`.
+        """
         moved = [replace(one, rows=tuple(rows[list(one.rows)].tolist())) for one in self.found]
         return replace(self, found=tuple(moved))
 
@@ -84,6 +114,8 @@ class Slices:
         """A slice in a sentence.
 
         `age > 60 and predicted class = 3: 41 % wrong, others 9 %`
+
+        one: the slice.
         """
         said = f"{one}: {_per_cent(one.error_rate.value)} {self.event}"
         said += f", others {_per_cent(one.others)}"
@@ -114,15 +146,20 @@ def find_slices(
 
     `find_slices(answers != labels, {"age": age, "site": site}, confidence=confidence)`. All
     conjunctions of one or two conditions are searched on a random half of the samples (at most
-    10,000), and the best thirty are tested on the other half; then the halves change places.
-    Errors: Fisher's exact test against the other samples. Overconfidence: more errors than the
-    confidence allows (Poisson binomial) and than other samples of equal confidence have; the larger
-    p-value counts. All p-values are corrected together (Holm), so that with a chance of at least 1
-    - level no slice is reported that is not one. Samples must be independent of each other.
+    10,000), and the best thirty are tested on the other half; then the halves change places. Of
+    errors it is Fisher's exact test against the other samples. Of overconfidence it asks for more
+    errors than the confidence allows (Poisson binomial) and than other samples of equal confidence
+    have; the larger p-value counts. All p-values are corrected together (Holm), so that with a
+    chance of at least 1 - level no slice is reported that is not one. Samples must be independent
+    of each other.
 
-    wrong: 0 or 1 for each sample. columns: a mapping of names to numbers, words or truth values, a
-    pandas frame, or an array `(N, D)`. confidence: of the answers, 0 to 1. event: what `wrong` is
-    called in words.
+    wrong: whether each answer is an error, `(N,)`.
+    columns: a mapping of names to numbers, words or truth values, a pandas frame, or an array `(N,
+      D)`.
+    confidence: confidence of each sample, from 0 to 1, `(N,)`; None: overconfidence is not tested.
+    level: largest chance of reporting any slice where there is none.
+    event: what `wrong` is called in words.
+    seed: seed of the random draws.
     """
     bad, table, sure = _checked(wrong, columns, confidence, level)
     halves = torch.randperm(len(bad), generator=generator(seed, "slices")).tensor_split(2)

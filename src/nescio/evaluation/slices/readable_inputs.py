@@ -24,10 +24,13 @@ def describe_inputs(
 ) -> dict[str, NDArray[Any]]:
     """Numbers and words that describe each input, `(N,)` by name, to search slices with.
 
-    Tables: their columns, called by `names`, or as they were before `encoding`. Images
-    `(N, C, H, W)`: brightness, contrast, sharpness, size of the foreground and how far it is off
-    the center, saturation of colors, in shares of the range of all pixels. Other arrays: mean and
-    spread. Tokens have none.
+    Of tables these are their columns. Of images `(N, C, H, W)` brightness, contrast, sharpness,
+    size of the foreground and how far it is off the center, saturation of colors, in shares of the
+    range of all pixels. Of other arrays mean and spread. Tokens have none.
+
+    x: inputs, `(N, *features)`; None: nothing is described.
+    names: names of the columns of a table.
+    encoding: how a table was encoded; its columns are then described as they were before.
     """
     if x is None:
         return {}

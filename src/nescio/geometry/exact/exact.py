@@ -49,15 +49,22 @@ WEIGHTS = 5_000  # of one network: a pass over more takes minutes
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExactFarField:
-    """Logits `slope * t + intercept` for t >= radius, in fractions; a model has `(M, ...)`."""
+    """Logits `slope * t + intercept` for t >= radius, in fractions; a model has `(M, ...)`.
 
-    slope: Exact  # (N, C)
-    intercept: Exact  # (N, C)
-    radius: Exact  # (N,) the last breakpoint, 0 if there is none
-    V: Exact  # (N, C, D) the affine map of the last region
-    a: Exact  # (N, C)
-    limit: Tensor  # (N, C) class probabilities as t grows without end, rounded once
-    kind: Any  # (N,) "one", "tie" or "constant"
+    slope, intercept: of the logits, `(N, C)`.
+    radius: the last breakpoint, 0 if there is none, `(N,)`.
+    V, a: the affine map of the last region, `(N, C, D)` and `(N, C)`.
+    limit: class probabilities as t grows without end, rounded once, `(N, C)`.
+    kind: `"one"`, `"tie"` or `"constant"`, `(N,)`.
+    """
+
+    slope: Exact
+    intercept: Exact
+    radius: Exact
+    V: Exact
+    a: Exact
+    limit: Tensor
+    kind: Any
 
     def rounded(self) -> FarField:
         """The same in float64, each number to its nearest."""
@@ -104,14 +111,24 @@ class ExactRegions:
 
 
 def exact_far_field(source: Source, origin: Any, direction: Any) -> ExactFarField:
-    """What `far_field` gives, in exact fractions: nothing is left undecided."""
+    """What `far_field` gives, in exact fractions: nothing is left undecided.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    """
     start, way = as_rays(origin, direction)
     members = [_last_region(instance, start, way) for instance in _small(source)]
     return together(source, members)
 
 
 def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = None) -> ExactRay:
-    """Every breakpoint of one ray `origin + t * direction` for 0 <= t <= stop, as fractions."""
+    """Every breakpoint of one ray `origin + t * direction` for 0 <= t <= stop, as fractions.
+
+    net: a network, or a model or predictor of one member, of at most 5,000 weights.
+    origin, direction: origin and direction of the ray, `(*features)`.
+    stop: the largest t; None: the ray has no end.
+    """
     start, way = as_rays(origin, direction)
     if len(start) != 1:
         raise NescioError(f"exact_ray reads one ray, got {len(start)}; call it for each")
@@ -128,7 +145,11 @@ def exact_ray(net: Source, origin: Any, direction: Any, *, stop: float | None = 
 
 
 def exact_regions(net: Source, box: Any) -> ExactRegions:
-    """All linear regions of a network of two inputs in a box `[(low, high), (low, high)]`."""
+    """All linear regions of a network of two inputs in a box, as fractions.
+
+    net: a network of two inputs, or a model or predictor of one member, of at most 5,000 weights.
+    box: `[(low, high), (low, high)]` of the two inputs.
+    """
     (left, right), (low, high) = _as_box(box)
     corners = ((left, low), (right, low), (right, high), (left, high))
     coefs = np.array([[[1, 0]], [[0, 1]], [[0, 0]]], dtype=object) * Fraction(1)

@@ -29,9 +29,12 @@ from nescio.geometry.tracing.instances import (
 def local_lipschitz(source: Source, x: Any, *, norm: str = "l2") -> Tensor:
     """The Lipschitz constant of the logits on the linear region of each input, `(N,)`.
 
-    x: inputs `(N, *features)`. norm: "l2", "linf" or "l1", of inputs and logits alike. An input on
-    the border of several regions counts to the one that a fixed direction leads into. Of a model
-    or predictor with M members `(M, N)`.
+    An input on the border of several regions counts to the one that a fixed direction leads into.
+    Of a model or predictor with M members `(M, N)`.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x: inputs, `(N, *features)`.
+    norm: `"l2"`, `"linf"` or `"l1"`, of inputs and logits alike.
     """
     check_norm(norm)
     points = as_points(x, "x")
@@ -44,20 +47,31 @@ def _norms(instance: Instance, points: Tensor, norm: str) -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SegmentLipschitz:
-    """Constants of a network on N segments, exactly; of a model with M members `(M, N)`."""
+    """Constants of a network on N segments, exactly; of a model with M members `(M, N)`.
 
-    along: Tensor  # (N,) of the network on the segment alone: how fast its logits change along it
-    largest: Tensor  # (N,) over the linear regions that the segment meets, in all directions
-    at: Tensor  # (N,) a position in the region with the largest constant, from 0 to 1
-    regions: Tensor  # (N,) how many linear regions a segment meets
+    along: constant of the network on the segment alone, `(N,)`: how fast its logits change along
+      it.
+    largest: largest constant over the linear regions that the segment meets, in all directions,
+      `(N,)`.
+    at: a position in the region with the largest constant, from 0 to 1, `(N,)`.
+    regions: number of linear regions that a segment meets, `(N,)`.
+    """
+
+    along: Tensor
+    largest: Tensor
+    at: Tensor
+    regions: Tensor
 
 
 def segment_lipschitz(source: Source, x: Any, to: Any, *, norm: str = "l2") -> SegmentLipschitz:
     """The Lipschitz constants of the logits on the segments from `x` to `to`, exactly.
 
-    x, to: inputs `(N, *features)`, or one of them a single input. Every linear region on the way
-    is visited; `along` is the constant of the network on the segment, `largest` the largest
-    `local_lipschitz` on it.
+    Every linear region on the way is visited; `along` is the constant of the network on the
+    segment, `largest` the largest `local_lipschitz` on it.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x, to: inputs `(N, *features)`, or one of them a single input.
+    norm: `"l2"`, `"linf"` or `"l1"`, of inputs and logits alike.
     """
     check_norm(norm)
     start, end = as_rays(x, to)
@@ -92,10 +106,14 @@ def _on_segments(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlaneLipschitz:
-    """The constant of a network on each linear region of a plane, for moves within the plane."""
+    """The constant of a network on each linear region of a plane, for moves within the plane.
+
+    regions: the P linear regions of the plane.
+    constants: the constant on each of them, `(P,)`.
+    """
 
     regions: Regions
-    constants: Tensor  # (P,)
+    constants: Tensor
 
     @property
     def largest(self) -> float:
@@ -108,8 +126,13 @@ def plane_lipschitz(
 ) -> PlaneLipschitz | tuple[PlaneLipschitz, ...]:
     """The Lipschitz constants of the logits on all linear regions of a plane, exactly.
 
-    box, plane: as in `regions`. A network with two inputs has all norms; on a plane through other
-    inputs the norm is "l2". Of a model or predictor a tuple, one per member.
+    Of a model or predictor a tuple, one per member.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    box: `[(low, high), (low, high)]` of the plane's coordinates; None: the whole plane.
+    plane: three inputs `(3, *features)` that span the plane; None: the network has two inputs.
+    norm: `"l2"`, `"linf"` or `"l1"` for a network with two inputs; on a plane through other inputs
+      it is `"l2"`.
     """
     check_norm(norm)
     if plane is not None and norm != "l2":

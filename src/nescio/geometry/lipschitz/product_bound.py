@@ -25,11 +25,16 @@ FEW = 64  # outputs of affine layers that are multiplied out
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProductBound:
-    """No two inputs have outputs further apart than `bound` times their own distance."""
+    """No two inputs have outputs further apart than `bound` times their own distance.
 
-    bound: Tensor  # (), or (M,) of a model
+    bound: the bound, `()`, or `(M,)` of a model.
+    norm: the norm of inputs and outputs.
+    layers: names and factors of the layers of the first member.
+    """
+
+    bound: Tensor
     norm: str
-    layers: tuple[tuple[str, float], ...]  # of the first member: the factors of its layers
+    layers: tuple[tuple[str, float], ...]
 
     def __float__(self) -> float:
         return float(self.bound.max())
@@ -38,12 +43,14 @@ class ProductBound:
 def product_bound(source: Source, x: Any, *, norm: str = "l2") -> ProductBound:
     """A bound on the Lipschitz constant of the logits, over all inputs of the shape of `x`.
 
-    x: inputs `(N, *features)`; only their shape is read.
-    norm: "l2", "linf" or "l1", of inputs and outputs alike. In "l2" a linear layer counts with its
-    largest singular value, and a convolution with a bound that is nearly that of the layer. Affine
-    layers that follow each other and end in few units are multiplied out.
+    It is never below the constant of the network, and for a deep network often far above it. In
+    `"l2"` a linear layer counts with its largest singular value, and a convolution with a bound
+    that is nearly that of the layer. Affine layers that follow each other and end in few units are
+    multiplied out.
 
-    It is never below the constant of the network, and for a deep network often far above it.
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x: inputs `(N, *features)`; only their shape is read.
+    norm: `"l2"`, `"linf"` or `"l1"`, of inputs and outputs alike.
     """
     check_norm(norm)
     features = tuple(as_points(x, "x").shape[1:])

@@ -24,9 +24,14 @@ BLOCK = 64  # inputs whose Jacobians are computed together
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SampledLipschitz:
-    """Two inputs were found whose logits are `bound` times as far apart as they are."""
+    """Two inputs were found whose logits are `bound` times as far apart as they are.
 
-    bound: Tensor  # (), or (M,) of a model
+    bound: the ratio, `()`, or `(M,)` of a model.
+    norm: the norm of inputs and logits.
+    pairs: number of pairs that were drawn.
+    """
+
+    bound: Tensor
     norm: str
     pairs: int
 
@@ -37,11 +42,17 @@ class SampledLipschitz:
 def sampled_lipschitz(
     source: Source, x: Any, *, norm: str = "l2", draws: int = 1000, seed: int = 0
 ) -> SampledLipschitz:
-    """The largest ratio of the change of the logits to that of the input over `draws` pairs.
+    """The largest ratio of the change of the logits to that of the input over random pairs.
 
-    Each pair lies close around a random point between two of the inputs `x` `(N, *features)`, in
-    the direction in which the logits change fastest there. A lower bound on the Lipschitz constant
-    of any network with gradients, whatever its layers.
+    Each pair lies close around a random point between two of the inputs, in the direction in which
+    the logits change fastest there. A lower bound on the Lipschitz constant of any network with
+    gradients, whatever its layers.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    x: inputs, `(N, *features)`.
+    norm: `"l2"`, `"linf"` or `"l1"`, of inputs and logits alike.
+    draws: number of pairs.
+    seed: seed of the random draws.
     """
     check_norm(norm)
     points = as_points(x, "x")

@@ -31,30 +31,35 @@ class Rays:
     """Logits along N rays: on region s they are `slope[s] * t + intercept[s]` from `starts[s]` on.
 
     The regions of ray i are `offsets[i] : offsets[i + 1]`; the first starts at 0.
+
+    offsets: where the regions of each ray begin in the other arrays, `(N + 1,)`.
+    starts: factor t at which each region begins, `(S,)`.
+    slope, intercept: of the logits on each region, `(S, C)`.
+    stop: largest factor that the rays were followed to.
     """
 
-    offsets: Tensor  # (N + 1,)
-    starts: Tensor  # (S,)
-    slope: Tensor  # (S, C)
-    intercept: Tensor  # (S, C)
+    offsets: Tensor
+    starts: Tensor
+    slope: Tensor
+    intercept: Tensor
     stop: float = math.inf
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def regions(self, i: int) -> slice:
-        """Where the regions of ray i are in the flat arrays."""
+        """Where the regions of ray number `i` are in the flat arrays."""
         if not -len(self) <= i < len(self):
             raise NescioError(f"ray {i} of {len(self)}; rays are counted from 0")
         i = i % len(self)
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
 
     def breakpoints(self, i: int) -> Tensor:
-        """The factors at which the logits of ray i bend, in order."""
+        """The factors at which the logits of ray number `i` bend, in order."""
         return self.starts[self.regions(i)][1:]
 
     def logits(self, i: int, t: Any) -> Tensor:
-        """Logits `(..., C)` of ray i at factors t of any shape."""
+        """Logits `(..., C)` of ray number `i` at factors `t` of any shape."""
         t = torch.as_tensor(t, dtype=torch.float64)
         starts = self.starts[self.regions(i)]
         self._check(t)
@@ -62,7 +67,10 @@ class Rays:
         return torch.addcmul(self.intercept[index], self.slope[index], t[..., None])
 
     def at(self, t: Any) -> Tensor:
-        """Logits `(N, C)` of all rays at a factor or one a ray, `(N, T, C)` at `(N, T)` factors."""
+        """Logits of all rays at some factors, `(N, C)`.
+
+        t: a factor, or one per ray `(N,)`; `(N, T)` factors give logits `(N, T, C)`.
+        """
         t = torch.as_tensor(t, dtype=torch.float64)
         t = t.expand(len(self)) if t.ndim == 0 else t
         if t.ndim > 2 or len(t) != len(self):
@@ -101,6 +109,9 @@ def ray(
     """All breakpoints and affine logits along `origin + t * direction`, for t from 0 to `stop`.
 
     source: a network, or a model or predictor of nescio, which gives one result per member.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    stop: the largest t; None: the rays have no end.
     """
     start, way = as_rays(origin, direction)
     stop = math.inf if stop is None else as_number(stop, "stop")

@@ -41,13 +41,19 @@ Gains = dict[Any, float]  # how much each affine layer of a network amplifies
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LastRegion:
-    """The affine map on the last region of each ray, and what the papers assume about it."""
+    """The affine map on the last region of each ray, and what the papers assume about it.
 
-    V: Tensor  # (N, C, D), or (M, N, C, D)
-    a: Tensor  # (N, C)
-    zero_entries: Tensor  # (N,) an entry of V is exactly 0
-    duplicate_slopes: Tensor  # (N,) two classes grow equally fast along the ray
-    tied_top: Tensor  # (N,) two classes grow fastest
+    V, a: the affine map, `(N, C, D)` and `(N, C)`; of a model with M members `(M, ...)`.
+    zero_entries: whether an entry of V is exactly 0, `(N,)`.
+    duplicate_slopes: whether two classes grow equally fast along the ray, `(N,)`.
+    tied_top: whether two classes grow fastest, `(N,)`.
+    """
+
+    V: Tensor
+    a: Tensor
+    zero_entries: Tensor
+    duplicate_slopes: Tensor
+    tied_top: Tensor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,13 +61,19 @@ class FarField:
     """Logits beyond the last breakpoint of each ray: `slope * t + intercept` for t >= radius.
 
     Of a bare network the shapes are as below; of a model with M members `(M, ...)`.
+
+    slope, intercept: of the logits, `(N, C)`.
+    radius: the last breakpoint in units of the direction, `(N,)`; 0 if there is none.
+    limit: class probabilities as t grows without end, `(N, C)`.
+    kind: `"one"`, `"tie"`, `"constant"` or `"undecided"`, `(N,)`.
+    last_region: the affine map of the last region; None unless it was asked for.
     """
 
-    slope: Tensor  # (N, C)
-    intercept: Tensor  # (N, C)
-    radius: Tensor  # (N,) the last breakpoint in units of the direction; 0 if there is none
-    limit: Tensor  # (N, C) class probabilities as t grows without end
-    kind: Any  # (N,) "one", "tie", "constant" or "undecided"
+    slope: Tensor
+    intercept: Tensor
+    radius: Tensor
+    limit: Tensor
+    kind: Any
     last_region: LastRegion | None = None
 
     @property
@@ -70,7 +82,7 @@ class FarField:
         return self.limit.amax(-1)
 
     def logits(self, t: Any) -> Tensor:
-        """The logits at factors t >= radius, a number or `(N,)`."""
+        """The logits at factors `t >= radius`, a number or `(N,)`."""
         t = torch.as_tensor(t, dtype=torch.float64)
         if t.ndim and t.shape != self.radius.shape[-t.ndim :]:
             raise NescioError(f"factors {tuple(t.shape)} for radii {tuple(self.radius.shape)}")
@@ -81,15 +93,18 @@ class FarField:
 
 
 def through_origin(x: Any) -> tuple[Tensor, Tensor]:
-    """The rays `t * x`: origin and direction, for the functions that take both."""
+    """The rays `t * x` through the inputs `x`: their origins and directions."""
     points = as_points(x, "x")
     return torch.zeros_like(points), points
 
 
 def along_axis(x: Any, feature: int) -> tuple[Tensor, Tensor]:
-    """The rays that scale one feature of x: at t = 1 they pass x itself.
+    """The rays that scale one feature of the inputs: at t = 1 they pass the input itself.
 
     A sample whose feature is 0 does not move; its ray has no direction.
+
+    x: inputs, `(N, *features)`.
+    feature: index of the feature among those of a flattened input.
     """
     points = as_points(x, "x")
     size = points[0].numel()
@@ -111,10 +126,15 @@ def far_field(
 ) -> FarField:
     """The exact logits, limit and last breakpoint of the rays `origin + t * direction`.
 
-    source: a network, a model or a predictor of nescio; each member is analyzed by itself.
-    last_region: also give the affine map of the last region, by one backward pass per class.
-    exact: compute in fractions, for networks of a few thousand weights; nothing is undecided then.
-    The result is exact up to float64 rounding; kind is "undecided" where rounding could matter.
+    The result is exact up to float64 rounding; kind is `"undecided"` where rounding could matter.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    last_region: whether to give also the affine map of the last region, by one backward pass per
+      class.
+    exact: whether to compute in fractions, for networks of a few thousand weights; nothing is
+      undecided then.
     """
     if exact:
         from nescio.geometry.exact.exact import exact_far_field

@@ -19,13 +19,19 @@ from nescio.geometry.tracing.instances import (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FarOutputs:
-    """Outputs beyond the last breakpoint of each ray: `slope * t + intercept` for t >= radius."""
+    """Outputs beyond the last breakpoint of each ray: `slope * t + intercept` for t >= radius.
 
-    slope: Tensor  # (M, N, O) of each member
-    intercept: Tensor  # (M, N, O)
-    radius: Tensor  # (M, N) the last breakpoint in units of the direction; 0 if there is none
-    undecided: Tensor  # (M, N) whether rounding leaves open which linear region is the last
-    error: Tensor  # (M, N) a bound on what rounding did to the slopes
+    slope, intercept: of the outputs of each member, `(M, N, O)`.
+    radius: the last breakpoint in units of the direction, `(M, N)`; 0 if there is none.
+    undecided: whether rounding leaves open which linear region is the last, `(M, N)`.
+    error: a bound on what rounding did to the slopes, `(M, N)`.
+    """
+
+    slope: Tensor
+    intercept: Tensor
+    radius: Tensor
+    undecided: Tensor
+    error: Tensor
 
     @property
     def sign(self) -> Tensor:
@@ -39,11 +45,13 @@ class FarOutputs:
 def far_outputs(source: Source, origin: Any, direction: Any) -> FarOutputs:
     """The exact outputs of each member beyond the last breakpoint of `origin + t * direction`.
 
-    For networks whose outputs are no class logits: means and spreads, or concentrations. A head
-    that applies softplus to an output then has a limit, or grows, by the sign of its slope.
+    For networks whose outputs are not class logits: means and spreads, or concentrations. A head
+    that applies softplus to an output then has a limit, or grows, by the sign of its slope. Exact
+    up to float64 rounding, as `far_field`.
 
-    source: a network, a model or a predictor of nescio. Exact up to float64 rounding, as
-    `far_field`.
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
     """
     start, way = as_rays(origin, direction)
     members = [_of(instance, start, way) for instance in instances(source, raw=True)]

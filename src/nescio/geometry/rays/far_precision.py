@@ -23,13 +23,20 @@ KINDS = ("grows", "constant", "falls", "undecided")
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FarPrecision:
-    """The log precision of each member beyond the last breakpoint of each ray."""
+    """The log precision of each member beyond the last breakpoint of each ray.
 
-    outputs: FarOutputs  # slope, intercept, radius and what rounding leaves open
+    outputs: slope, intercept, radius and what rounding leaves open, of the outputs.
+    head: the head that reads concentrations from the outputs.
+    slope: the largest slope, `(M, N)`: with exp, the rate at which the log precision grows.
+    limit: limit of the log precision as t grows without end, `(M, N)`: infinite where it grows.
+    kind: `"grows"`, `"constant"` (it has a limit), `"falls"` (to 0) or `"undecided"`, `(M, N)`.
+    """
+
+    outputs: FarOutputs
     head: Head
-    slope: Tensor  # (M, N) the largest slope: with exp, the rate at which the log precision grows
-    limit: Tensor  # (M, N) of the log precision as t grows without end: infinite where it grows
-    kind: Any  # (M, N) "grows", "constant" (it has a limit), "falls" (to 0) or "undecided"
+    slope: Tensor
+    limit: Tensor
+    kind: Any
 
     def __repr__(self) -> str:
         members, rays = self.slope.shape
@@ -43,7 +50,7 @@ class FarPrecision:
         return float((self.kind == KINDS[0]).mean())
 
     def log_precision(self, t: Any) -> Tensor:
-        """The log precision `(M, N)` at factors t from the radius on, a number or `(N,)`."""
+        """The log precision `(M, N)` at factors `t` from the radius on, a number or `(N,)`."""
         at = torch.as_tensor(t, dtype=torch.float64)
         if not (at >= self.outputs.radius * (1 - 1e-12)).all():
             raise NescioError("a factor below the radius of its ray; the network itself answers")
@@ -56,8 +63,12 @@ def far_precision(
 ) -> FarPrecision:
     """The precision of a Dirichlet network along `origin + t * direction`, t to infinity, exactly.
 
-    source: a model with a Dirichlet head, or a network and head="dirichlet". The result is exact up
-    to float64 rounding; kind is "undecided" where rounding could matter.
+    The result is exact up to float64 rounding; kind is `"undecided"` where rounding could matter.
+
+    source: a model with a Dirichlet head, or a network with `head="dirichlet"`.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    head: how concentrations are read from the outputs; None: the head of the model.
     """
     head = networks(source)[0].head if head is None else as_head(head)
     if head.log_concentrations is None:

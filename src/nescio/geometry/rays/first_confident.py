@@ -35,11 +35,15 @@ class FirstConfident:
     """Where each ray first reaches the level of confidence.
 
     Of a bare network, and of a mixture, the shapes are `(N,)`; of a model's members `(M, N)`.
+
+    factor: the smallest t >= start; infinite where the level is never reached.
+    label: the class predicted there; -1 where the level is never reached.
+    limit: the confidence as t grows without end.
     """
 
-    factor: Tensor  # the smallest t >= start; infinite where the level is never reached
-    label: Tensor  # the class it is then sure of; -1 where the level is never reached
-    limit: Tensor  # the confidence as t grows without end
+    factor: Tensor
+    label: Tensor
+    limit: Tensor
 
 
 def first_confident(
@@ -53,9 +57,14 @@ def first_confident(
 ) -> FirstConfident:
     """The smallest t >= start at which `origin + t * direction` is classified with `confidence`.
 
-    start: a factor, or one a ray.
-    pooled: of the mixture of all members, instead of each member by itself.
     The result is exact up to float64 rounding.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    confidence: level of confidence to reach, between 0 and 1.
+    start: factor to begin at, a number or one per ray `(N,)`.
+    pooled: whether to ask for the mixture of all members, instead of each member by itself.
     """
     begin, way = as_rays(origin, direction)
     if not 0 < as_number(confidence, "confidence") < 1:

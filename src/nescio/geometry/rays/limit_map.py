@@ -37,11 +37,15 @@ class LimitMap:
     """Limits that are constant on S sectors of directions, from angle 0 round to 2 pi.
 
     On the border of two sectors itself the limit may be another, that of a tie.
+
+    angles: borders of the sectors in radians, `(S + 1,)`, ascending.
+    limit: class probabilities of the members, `(M, S, C)`.
+    kind: `"one"`, `"tie"` or `"constant"`, `(M, S)`.
     """
 
-    angles: Tensor  # (S + 1,) ascending
-    limit: Tensor  # (M, S, C) class probabilities of the members
-    kind: Any  # (M, S) "one", "tie" or "constant"
+    angles: Tensor
+    limit: Tensor
+    kind: Any
 
     @cached_property
     def measures(self) -> Mapping[str, Tensor]:
@@ -54,13 +58,16 @@ class LimitMap:
         return self.angles.diff()
 
     def sector(self, angle: Any) -> Tensor:
-        """The sector of each angle, in radians."""
+        """The sector of each `angle`, in radians."""
         turned = torch.as_tensor(angle, dtype=torch.float64).remainder(2 * math.pi)
         place = torch.searchsorted(self.angles, turned, right=True) - 1
         return place.clamp(0, self.limit.shape[1] - 1)
 
     def at(self, angle: Any) -> Tensor:
-        """Limit probabilities of the members in these directions, `(M, *angles, C)`."""
+        """Limit probabilities of the members in directions, `(M, *angles, C)`.
+
+        angle: angles of the directions, in radians.
+        """
         return self.limit[:, self.sector(angle)]
 
     def share(self) -> dict[str, float]:
@@ -82,6 +89,8 @@ def limit_map(source: Source) -> LimitMap:
     """The exact limit in all directions of a plane, for a source of two inputs.
 
     The sectors are exact up to float64 rounding of their borders.
+
+    source: a network of two inputs, or a model or predictor of such networks.
     """
     check_no_concentrations(source)
     members = [_of_one(instance) for instance in instances(source)]

@@ -39,15 +39,24 @@ Reading = Callable[[FarField], FarField]  # with a temperature, or a logit more
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Limits:
-    """Limits along N rays; larger scores mean less confidence."""
+    """Limits along N rays; larger scores mean less confidence.
 
-    probs: Tensor  # (M, N, C) class probabilities of the members
-    kind: Any  # (M, N) "one", "tie", "constant" or "undecided"
-    measures: Mapping[str, Tensor]  # (N,) by name
-    scores: Mapping[str, Tensor]  # (N,) by name: the measures and what reads logits
-    certain: Mapping[str, float]  # by name: the least possible value of a score
-    gradients: Mapping[str, Tensor] | None = None  # (N,) norm of the input gradient by measure
-    class_gradients: Tensor | None = None  # (N, C) the same of each probability of the mixture
+    probs: class probabilities of the members, `(M, N, C)`.
+    kind: `"one"`, `"tie"`, `"constant"` or `"undecided"`, `(M, N)`.
+    measures: limits of the measures by name, `(N,)`.
+    scores: limits of the measures and of the scores that read logits, by name, `(N,)`.
+    certain: the least possible value of each score, by name.
+    gradients: norm of the input gradient of each measure, by name, `(N,)`; None unless asked for.
+    class_gradients: the same of each probability of the mixture, `(N, C)`; None unless asked for.
+    """
+
+    probs: Tensor
+    kind: Any
+    measures: Mapping[str, Tensor]
+    scores: Mapping[str, Tensor]
+    certain: Mapping[str, float]
+    gradients: Mapping[str, Tensor] | None = None
+    class_gradients: Tensor | None = None
 
     def table(self) -> list[dict[str, Any]]:
         """One row per score: its limits, and the share of rays with the least possible value."""
@@ -73,10 +82,16 @@ def limits(
 ) -> Limits:
     """The limits of all measures of classifiers along `origin + t * direction`.
 
-    temperature: divides the logits; also that of the energy and of ODIN.
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    origin, direction: origins and directions of the rays, `(N, *features)`; a single one serves all
+      rays.
+    gradients: whether to compute the limits of the input gradients too.
+    temperature: divides the logits; also that of the energy and of ODIN. None: 1.
     epsilon: adds the score `odin`, whose inputs first take this step towards the predicted class.
-    reject: the class of the network that means "none of these"; adds `reject`, its probability,
-        and `least_confidence_of_classes`, one minus the largest probability of another class.
+      None: no such score.
+    reject: the class of the network that means "none of these"; adds `reject`, its probability, and
+      `least_confidence_of_classes`, one minus the largest probability of another class. None: no
+      such class.
     reject_logit: the same with a class of this constant logit beside those of the network.
     """
     heat = _checked("temperature", 1.0 if temperature is None else temperature, positive=True)

@@ -18,15 +18,23 @@ class Boundaries:
 
     In the whole plane a segment may have no end: it then starts at `segments[s, 0]` and runs along
     `segments[s, 1] - segments[s, 0]`, which has length 1.
+
+    segments: both ends of each segment, `(S, 2, 2)`.
+    classes: the two classes, the lower one first, `(S, 2)`.
+    region: the region each segment lies in, or on the edge of, `(S,)`.
+    endless: whether a segment has no end, `(S,)`.
+    directions: unit directions in which the boundary runs to infinity, `(D, 2)`.
+    direction_classes: the two classes in each of these directions, `(D, 2)`.
+    tied: regions whose two largest logits are equal everywhere.
     """
 
-    segments: Tensor  # (S, 2, 2)
-    classes: Tensor  # (S, 2) the lower class first
-    region: Tensor  # (S,) the region each segment lies in, or on the edge of
-    endless: Tensor  # (S,)
-    directions: Tensor  # (D, 2) unit directions in which the boundary runs to infinity
-    direction_classes: Tensor  # (D, 2)
-    tied: Tensor  # regions whose two largest logits are equal everywhere
+    segments: Tensor
+    classes: Tensor
+    region: Tensor
+    endless: Tensor
+    directions: Tensor
+    direction_classes: Tensor
+    tied: Tensor
 
     def __len__(self) -> int:
         return len(self.segments)

@@ -36,13 +36,18 @@ def draw_regions(
 ) -> "Axes":
     """Draw the regions of a plane, and points on it.
 
-    color_by: "class" (the largest logit, in a shade of its own for each region),
-        "confidence" (the largest softmax probability, smooth inside each region), "random" (only to
-        tell regions apart) or None (outlines).
-    boundary: draw where the largest logit changes hands.
-    points: `(N, 2)` on the plane, or inputs of the network, which are shown where they project to.
-    labels: a class for each point; names: what the classes are called in the legend.
-    box: what to show; by default the box of the regions, or where most corners are.
+    regions: linear regions, as `nescio.geometry.regions` returns them.
+    ax: axes of Matplotlib to draw on; None: a new figure.
+    color_by: `"class"` (the largest logit, in another shade for each region), `"confidence"` (the
+      largest softmax probability, smooth inside each region), `"random"` (only to tell regions
+      apart) or None (outlines).
+    boundary: whether to draw where the largest logit changes hands.
+    points: points `(N, 2)` on the plane, or inputs of the network, which are shown where they
+      project to; None: no points.
+    labels: class of each point, `(N,)`.
+    names: names of the classes for the legend.
+    box: `[(low, high), (low, high)]` to show; None: the box of the regions, or where most corners
+      are.
     """
     if color_by not in CHOICES:
         raise NescioError(f"color_by must be one of {CHOICES}, got {color_by!r}")

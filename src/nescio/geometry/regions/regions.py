@@ -40,12 +40,15 @@ def regions(
 ) -> Regions | tuple[Regions, ...]:
     """All linear regions of a network with two inputs, or on a plane through three of its inputs.
 
-    box: [(low, high), (low, high)] of the plane's coordinates; None: the whole plane.
-    plane: three inputs `(3, *features)`. The first is the origin (0, 0) of the coordinates, the
-        second lies on their first axis; lengths are those of the inputs. See `around`.
-    merge: neighbors with one affine map become one region, which need not be convex.
     Of a model or predictor a tuple, one per member. Exact up to float64 rounding: a part of a
     region that is thinner than 1e-12 of the largest coordinate is not told apart.
+
+    source: a network, a model or a predictor; each member is analyzed by itself.
+    box: `[(low, high), (low, high)]` of the plane's coordinates; None: the whole plane.
+    plane: three inputs `(3, *features)`. The first is the origin (0, 0) of the coordinates, the
+      second lies on their first axis; lengths are those of the inputs. See `around`. None: the
+      network has two inputs, which are the coordinates.
+    merge: whether neighbors with one affine map become one region, which need not be convex.
     """
     where, frame = _box(box), _frame(plane)
     found = tuple(
@@ -64,7 +67,10 @@ def stream_regions(
 ) -> Iterator[Regions]:
     """The regions of `regions`, in blocks of at most `block`: memory stays bounded.
 
-    block: by default what 32 MB of the widest layer hold.
+    net: a network, or a model or predictor of one member.
+    box: `[(low, high), (low, high)]` of the plane's coordinates; None: the whole plane.
+    plane: three inputs `(3, *features)` that span the plane; None: the network has two inputs.
+    block: largest number of regions in a block; None: what 32 MB of the widest layer hold.
     """
     found = instances(net)
     if len(found) != 1:
@@ -75,7 +81,11 @@ def stream_regions(
 
 
 def around(plane: Any, margin: float = 0.5) -> Box:
-    """A box round three inputs in the coordinates of their plane, wider by a share of its size."""
+    """A box round three inputs in the coordinates of their plane.
+
+    plane: three inputs `(3, *features)`.
+    margin: how much wider the box is on each side, as a share of its size.
+    """
     points = as_points(plane, "plane")
     origin, basis = _frame(plane)
     at = (points - origin).flatten(1) @ basis.flatten(1).T

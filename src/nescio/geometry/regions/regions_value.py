@@ -55,22 +55,37 @@ class Regions:
     first of which leaves the last corner and the second the first.
 
     What is said about the end of a region is about the whole region, also where a box cuts it off.
+
+    vertices: corners of all P regions, one region after the other, `(V, 2)`.
+    offsets: where each region starts in them, `(P + 1,)`.
+    maps: the affine map of each region, `(P, C, 3)`: logits = maps @ (u, v, 1).
+    areas: area inside the box, `(P,)`; infinite without end.
+    unbounded: whether a region has no end, `(P,)`.
+    directions: extreme directions without end, of length 1, `(P, 2, 2)`; NaN where bounded.
+    spread: angle between them, `(P,)`; 0: one direction or its two opposites; NaN where bounded.
+    towards: whether a region has no end towards -u, +u, -v and +v, `(P, 4)`.
+    box: `[(low, high), (low, high)]` of the coordinates; None: the whole plane.
+    plane: origin `(*features)` and basis `(2, *features)`.
+    bounds: published upper bounds on the number of regions, by name.
+    seam: whether the whole plane was cut along a line that is not a bend.
+    parts: the convex parts that merged regions are made of; None unless they were merged.
+    group: the merged region of each part, `(len(parts),)`.
     """
 
-    vertices: Tensor  # (V, 2) corners of all regions, one region after the other
-    offsets: Tensor  # (P + 1,) where each region starts in them
-    maps: Tensor  # (P, C, 3): logits = maps @ (u, v, 1)
-    areas: Tensor  # (P,) inside the box; inf without end
-    unbounded: Tensor  # (P,)
-    directions: Tensor  # (P, 2, 2) extreme directions without end, of length 1; NaN: bounded
-    spread: Tensor  # (P,) angle between them; 0: one direction or its two opposites; NaN: bounded
-    towards: Tensor  # (P, 4) without end towards -u, +u, -v, +v
+    vertices: Tensor
+    offsets: Tensor
+    maps: Tensor
+    areas: Tensor
+    unbounded: Tensor
+    directions: Tensor
+    spread: Tensor
+    towards: Tensor
     box: Box | None
-    plane: tuple[Tensor, Tensor]  # origin (*features), basis (2, *features)
-    bounds: dict[str, int] = field(default_factory=dict)  # published upper bounds on the regions
-    seam: bool = False  # the whole plane was cut along a line that is no bend
-    parts: "Regions | None" = None  # the convex parts that merged ones are made of
-    group: Tensor | None = None  # (len(parts),) the merged region of each
+    plane: tuple[Tensor, Tensor]
+    bounds: dict[str, int] = field(default_factory=dict)
+    seam: bool = False
+    parts: "Regions | None" = None
+    group: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -81,10 +96,11 @@ class Regions:
 
     @property
     def polygons(self) -> Outlines:
+        """The corners of each region, `(K, 2)`, as a sequence."""
         return Outlines(self.vertices, self.offsets)
 
     def locate(self, points: Any) -> Tensor:
-        """The region of each point `(N, 2)` of the plane, -1 outside the box."""
+        """The region of each of the `points` `(N, 2)` of the plane, -1 outside the box."""
         where = as_points(points, "points")
         if where.shape[1:] != (2,):
             raise NescioError(f"points must be (N, 2) on the plane, got {tuple(where.shape)}")
@@ -94,7 +110,7 @@ class Regions:
         return torch.from_numpy(self._finder(where.numpy()))
 
     def evaluate(self, points: Any) -> Tensor:
-        """Logits `(N, C)` at points `(N, 2)` of the plane; NaN outside the box."""
+        """Logits `(N, C)` at `points` `(N, 2)` of the plane; NaN outside the box."""
         where = as_points(points, "points")
         found = self.locate(where)
         maps = self.maps[found]
@@ -103,13 +119,13 @@ class Regions:
         return logits
 
     def inputs(self, points: Any) -> Tensor:
-        """What the network is given at points `(N, 2)` of the plane."""
+        """What the network is given at `points` `(N, 2)` of the plane."""
         where = as_points(points, "points")
         origin, basis = self.plane
         return origin + torch.einsum("nd,d...->n...", where, basis)
 
     def coordinates(self, x: Any) -> Tensor:
-        """The nearest points `(N, 2)` of the plane to inputs of the network."""
+        """The nearest points `(N, 2)` of the plane to the inputs `x` of the network."""
         origin, basis = self.plane
         return (as_points(x, "x") - origin).flatten(1) @ basis.flatten(1).T
 

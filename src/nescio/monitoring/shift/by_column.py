@@ -20,22 +20,34 @@ KS, CHI = "Kolmogorov-Smirnov", "chi-squared"
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnShift:
-    """One test of one column."""
+    """One test of one column.
+
+    column: name of the column.
+    test: name of the test.
+    statistic: its statistic.
+    p_value: its p-value.
+    adjusted: p-value adjusted for the number of tests.
+    """
 
     column: str
     test: str
     statistic: float
     p_value: float
-    adjusted: float = 1.0  # for the number of tests
+    adjusted: float = 1.0
 
 
 @dataclass(frozen=True)
 class ColumnShifts:
-    """A test for every column, and one more where values are missing."""
+    """A test for every column, and one more where values are missing.
+
+    rows: the tests.
+    correction: `"holm"` or `"bh"`, see `nescio.metrics.adjust`.
+    samples: number of samples before and after.
+    """
 
     rows: tuple[ColumnShift, ...]
     correction: Correction
-    samples: tuple[int, int]  # before and after
+    samples: tuple[int, int]
 
     @property
     def p_value(self) -> float:
@@ -43,7 +55,10 @@ class ColumnShifts:
         return min(row.adjusted for row in self.rows)
 
     def shifted(self, level: float = 0.05) -> list[str]:
-        """Columns whose adjusted p-value is at most `level`, each once."""
+        """Columns whose adjusted p-value is at most a level, each once.
+
+        level: the largest adjusted p-value.
+        """
         return list(dict.fromkeys(row.column for row in self.rows if row.adjusted <= level))
 
 
@@ -59,11 +74,17 @@ def by_column(
 ) -> ColumnShifts:
     """Kolmogorov-Smirnov for continuous columns, chi-squared for levels and for missing values.
 
+    Levels that only one table has are levels. Where an expected count is below 5, the p-value is
+    that of random tables with the same margins, not the limit's. With ties, Kolmogorov-Smirnov
+    gives too large p-values: no false alarms, fewer alarms.
+
     before, after: two `Table`s, or arrays `(N, F)` of which every column is continuous.
-    columns: kinds as learned before; without them they are those of `kinds`, or proposed from both
-    tables. Levels that only one table has are levels. Where an expected count is below 5, the
-    p-value is that of `draws` tables with the same margins, drawn by `seed`, not the limit's.
-    With ties, Kolmogorov-Smirnov gives too large p-values: no false alarms, fewer alarms.
+    columns: kinds of the columns as learned before; None: those of `kinds`, or proposed from both
+      tables.
+    kinds: kind of each column by name; None: they are proposed from both tables.
+    correction: correction for the number of tests, `"holm"` or `"bh"`, see `nescio.metrics.adjust`.
+    draws: number of random tables.
+    seed: seed of the random draws.
     """
     check_draws(draws, "draws")
     rng = np.random.default_rng(derive(seed, "by column"))

@@ -19,12 +19,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
-    """A test of two batches: under no shift, p_value <= a happens in a share of at most a."""
+    """A test of two batches: under no shift, p_value <= a happens in a share of at most a.
+
+    test: name of the test.
+    statistic: its statistic; larger: further apart.
+    p_value: its p-value.
+    samples: number of samples that the statistic was computed from, before and after.
+    notes: other facts about the test, by name.
+    """
 
     test: str
-    statistic: float  # larger: further apart
+    statistic: float
     p_value: float
-    samples: tuple[int, int]  # that the statistic was computed from, before and after
+    samples: tuple[int, int]
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -84,10 +91,15 @@ def classifier_two_sample(
 ) -> Shift:
     """AUROC, on test samples, of a classifier that was taught to tell after from before.
 
-    A random half of each batch teaches, the other is told apart; its labels are drawn again for
-    the p-value, which is exact whatever the classifier learned. classifier: "boosting" (trees),
-    "logistic" (linear), or a function of rows and labels 0, 1 that returns a function of rows.
-    The statistic is 1/2 where nothing has shifted; the test looks for more.
+    A random half of each batch teaches, the other is told apart; its labels are drawn again for the
+    p-value, which is exact whatever the classifier learned. The statistic is 1/2 where nothing has
+    shifted; the test looks for more.
+
+    before, after: the two batches, `(N, *features)` and `(M, *features)`.
+    classifier: `"boosting"` (trees), `"logistic"` (linear), or a function of rows and labels 0, 1
+      that returns a function of rows.
+    permutations: number of draws of the labels.
+    seed: seed of the random draws.
     """
     first, second = as_batches(before, after, least=4)
     check_draws(permutations)
@@ -193,12 +205,18 @@ def mmd(
 ) -> Shift:
     """How far apart two batches are in a space of Gaussian features (squared, unbiased).
 
-    width: of the kernel exp(-d^2 / (2 width^2)); None: the median distance of all samples, or of
-    1000 of them. method: "quadratic" compares all pairs and draws labels again. "linear" pairs
-    samples off (its section 6), and draws the sign of each pair of pairs again: less power, any
-    size; of the larger batch as many are used as the smaller has. None: by size, 4000 samples in
-    all. Both p-values are exact: the draws are as likely as the data where nothing has shifted.
-    Where the labels have no more orders than `permutations`, each order is taken once.
+    Both p-values are exact: the draws are as likely as the data where nothing has shifted. Where
+    the labels have no more orders than `permutations`, each order is taken once.
+
+    before, after: the two batches, `(N, *features)` and `(M, *features)`.
+    width: width of the kernel exp(-d^2 / (2 width^2)); None: the median distance of all samples, or
+      of 1000 of them.
+    method: `"quadratic"` compares all pairs and draws labels again. `"linear"` pairs samples off
+      (Gretton et al., 2012, section 6), and draws the sign of each pair of pairs again: less power,
+      any size; of the larger batch as many are used as the smaller has. None: quadratic up to 4000
+      samples in all.
+    permutations: number of draws of the labels or signs.
+    seed: seed of the random draws.
     """
     first, second = as_batches(before, after, least=2)
     check_draws(permutations)
