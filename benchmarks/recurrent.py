@@ -25,7 +25,8 @@ class Plain(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits from the last state."""
-        return self.last(self.recurrent(x)[1][0])
+        logits: torch.Tensor = self.last(self.recurrent(x)[1][0])
+        return logits
 
 
 def best(call: Callable[[], object]) -> float:
