@@ -3,7 +3,8 @@
 Blocks marked `python` and `bash` run in order, in one empty folder per page. A line of `bash` that
 ends in `# exit code 2` must end with this code, every other with 0. Blocks marked `sh` are not run
 (they need the network, Docker or hours), but every nescio command in them is parsed. A comment
-`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`.
+`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`. A block
+with `title="own.py"` is the file of this name, which the reader writes.
 """
 
 import re
@@ -30,7 +31,7 @@ WRITTEN = {path.parent for path in DOCS.glob("*/results.json")}  # by `nescio re
 PAGES = [ROOT / "README.md"]
 PAGES += [p for p in sorted(DOCS.rglob("*.md")) if p.parent not in WRITTEN]
 BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<kind>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```|"
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)```|"
     r"^<!-- setup\n(?P<setup>.*?)^-->",
     re.DOTALL | re.MULTILINE,
 )
@@ -41,8 +42,10 @@ SHELL = re.compile(r"[|&;<>$*`]")
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
     """The kind and the code of each block; what sets up a page is `python`."""
     for found in BLOCK.finditer(page.read_text()):
-        kind, code = found["kind"] or "python", found["code"] or found["setup"]
-        yield kind, textwrap.dedent(code)
+        kind, code = found["kind"] or "python", textwrap.dedent(found["code"] or found["setup"])
+        if kind == "python" and (file := re.search(r'title="([\w.]+)"', found["info"] or "")):
+            code = f"import pathlib; pathlib.Path({file[1]!r}).write_text({code!r})"
+        yield kind, code
 
 
 def commands(code: str) -> Iterator[tuple[str, int]]:
