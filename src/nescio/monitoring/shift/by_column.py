@@ -51,7 +51,7 @@ class ColumnShifts:
 
     @property
     def p_value(self) -> float:
-        """Of no shift in any column: the smallest adjusted one."""
+        """The p-value of no shift in any column: the smallest adjusted one."""
         return min(row.adjusted for row in self.rows)
 
     def shifted(self, level: float = 0.05) -> list[str]:
