@@ -18,7 +18,7 @@ from nescio.cli.main import main
 from nescio.spelling import did_you_mean
 
 BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<kind>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```|"
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)```|"
     r"^<!-- setup\n(?P<setup>.*?)^-->\n?",
     re.DOTALL | re.MULTILINE,
 )
@@ -55,6 +55,7 @@ class Block(NamedTuple):
     kind: str
     code: str
     line: int  # of its first line of code
+    file: str = ""  # the file that a reader writes, `title="own.py"`
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -62,7 +63,9 @@ def blocks(text: str) -> Iterator[Block]:
     for found in BLOCK.finditer(text):
         part = "code" if found["kind"] else "setup"
         line = text.count("\n", 0, found.start(part)) + 1
-        yield Block(found["kind"] or "python", textwrap.dedent(found[part]), line)
+        file = re.search(r'title="([\w.]+)"', found["info"] or "")
+        code = textwrap.dedent(found[part])
+        yield Block(found["kind"] or "python", code, line, file[1] if file else "")
 
 
 def spans(text: str) -> Iterator[tuple[int, str]]:
