@@ -1,6 +1,8 @@
 # make demo   audit a small network on the embedded digits; pages land in nescio-audit/
 # make test   run the test suite
 # make check  format, lint and type-check
+# make docs   build the site into build/site; it opens without a server; make docs-serve watches the pages
+# make live   make docs/live/audit.html again, the audit page that the documentation shows
 # make bench  measure against the peers and rewrite docs/benchmarks.md
 # make dist   build the wheel and the sdist into dist/, install the wheel elsewhere and try it
 # make mutants      change sampled lines and see which tests notice; mutants.json has the survivors
@@ -16,7 +18,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench dist mutants test-oldest test-newest clean
+.PHONY: demo test check docs docs-serve live bench dist mutants test-oldest test-newest clean
 
 demo: $(READY)
 	$(BIN)/nescio audit || [ $$? -eq 2 ]  # 2: attention, as for every ReLU network
@@ -28,6 +30,17 @@ check: $(READY)
 	$(BIN)/ruff format $(if $(CI),--check) .
 	$(BIN)/ruff check $(if $(CI),,--fix) .
 	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/python docs/site/build.py
+
+docs-serve: $(READY)
+	$(BIN)/python docs/site/build.py --serve
+
+live: $(READY)
+	rm -rf build/live && mkdir -p build/live
+	cd build/live && { $(abspath $(BIN))/nescio audit || [ $$? -eq 2 ]; }
+	cp build/live/nescio-audit/audit.html docs/live/audit.html
 
 bench: $(READY)
 	$(BIN)/pip install -q -c constraints.txt -r benchmarks/requirements.txt

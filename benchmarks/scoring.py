@@ -120,7 +120,7 @@ def _guard(detector: str, width: int = WIDTH) -> Any:
     """Of a network that is right in 98 of 100 samples: labels are its own, but for those."""
     import torch
 
-    from nescio.cli.guard import detector_named
+    from nescio.cli.work.guard import detector_named
     from nescio.guards import guard
 
     net, parts = _net(width), []

@@ -2,19 +2,18 @@
 
 Blocks marked `python` and `bash` run in order, in one empty folder per page. A line of `bash` that
 ends in `# exit code 2` must end with this code, every other with 0. Blocks marked `sh` are not run
-(they need the network, Docker or hours), but every nescio command in them is parsed. A comment
-`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`.
+(they need the network, Docker or hours). Public names and nescio commands exist. A comment
+`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`. A block
+with `title="own.py"` is the file of this name, which the reader writes.
 """
 
 import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -23,26 +22,24 @@ from nescio.core import registry
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+sys.path.append(str(DOCS / "site"))
+import names  # noqa: E402
+
 NEEDED = {
     "guide/integrations.md": "pytorch_lightning"
 }  # an extra, without which a page does not run
 WRITTEN = {path.parent for path in DOCS.glob("*/results.json")}  # by `nescio reproduce`
 PAGES = [ROOT / "README.md"]
 PAGES += [p for p in sorted(DOCS.rglob("*.md")) if p.parent not in WRITTEN]
-BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<kind>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```|"
-    r"^<!-- setup\n(?P<setup>.*?)^-->",
-    re.DOTALL | re.MULTILINE,
-)
 KINDS = {"python", "bash", "sh", "text", "toml", "yaml", "json", "csv", "dockerfile", "xml"}
 SHELL = re.compile(r"[|&;<>$*`]")
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
     """The kind and the code of each block; what sets up a page is `python`."""
-    for found in BLOCK.finditer(page.read_text()):
-        kind, code = found["kind"] or "python", found["code"] or found["setup"]
-        yield kind, textwrap.dedent(code)
+    for block in names.blocks(page.read_text()):
+        written = f"import pathlib; pathlib.Path({block.file!r}).write_text({block.code!r})"
+        yield block.kind, written if block.file and block.kind == "python" else block.code
 
 
 def commands(code: str) -> Iterator[tuple[str, int]]:
@@ -86,10 +83,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
     if name_of(page) in NEEDED:
         pytest.importorskip(NEEDED[name_of(page)])
-    names: dict[str, object] = {"__name__": "__main__"}
+    space: dict[str, object] = {"__name__": "__main__"}
     for kind, code in blocks(page):
         if kind == "python":
-            exec(compile(code, page.name, "exec"), names)
+            exec(compile(code, page.name, "exec"), space)
         if kind == "bash":
             for command, said in commands(code):
                 code_, output = run(command, folder)
@@ -104,29 +101,17 @@ def test_blocks_say_what_they_are(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_that_are_not_run_exist(page: Path) -> None:
-    for kind, code in blocks(page):
-        for command, _ in commands(code) if kind == "sh" else ():
-            for words in re.findall(r"(?:^|[;&|(] ?)nescio ([^;&|)]*)", command):
-                parse(shlex.split(words))
-
-
-def parse(words: list[str]) -> None:
-    """Read a command's words without running it: its name and its options exist."""
-    context = click.Context(main)
-    name, command, rest = main.resolve_command(context, words)
-    assert command is not None, words
-    command.make_context(name, list(rest), parent=context, resilient_parsing=True)
-    known = {opt for one in command.params for opt in (*one.opts, *one.secondary_opts)}
-    for word in rest if not isinstance(command, click.Group) else []:
-        option = word.split("=")[0]
-        assert not word.startswith("--") or option in {*known, "--help", "--explain"}, words
+def test_what_a_page_names_exists(page: Path) -> None:
+    assert names.problems(page.read_text()) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_within_the_documentation_lead_somewhere(page: Path) -> None:
+    generated = (DOCS / "reference", DOCS / "gallery.md")  # the build of the site checks these
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-        assert re.match(r"https?://|mailto:", target) or (page.parent / target).exists(), target
+        path = (page.parent / target).resolve()
+        made = any(path == one or one in path.parents for one in generated)
+        assert made or re.match(r"https?://|mailto:", target) or path.exists(), target
 
 
 @pytest.mark.parametrize("name", registry.measures)
@@ -154,7 +139,7 @@ def test_every_agent_stands_in_the_table(name: str) -> None:
 def test_the_numbers_of_the_choice_are_in_their_tables() -> None:
     page = DOCS / "choose.md"
     _, _, listed = page.read_text().partition("## The numbers")
-    rows = re.findall(r"^\| (\d[^|]*) \|[^|]*\| \[[^]]*\]\(([^)]+)\) \|", listed, re.MULTILINE)
+    rows = re.findall(r"^\| ([\d.][^|]*) \|[^|]*\| \[[^]]*\]\(([^)]+)\) \|", listed, re.MULTILINE)
     assert len(rows) >= 13
     for numbers, table in rows:
         text = (page.parent / table).read_text()

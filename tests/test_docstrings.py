@@ -94,6 +94,9 @@ def problems(one: Documented) -> Iterator[str]:
         if name not in named and name not in quoted:
             yield f"{one.where}: {name!r} is neither an item nor in backticks"
     yield from (f"{one.where}: indent the continuation {line!r}" for line in run_on(one.text))
+    order = [name for name in one.fields if name in named]
+    if [name for name in named if name in order] != list(dict.fromkeys(order)):
+        yield f"{one.where}: items are those of {', '.join(order)}, in this order and once each"
 
 
 def function(where: str, part: Any, *, method: bool = False) -> Documented:
@@ -118,9 +121,11 @@ def class_alone(where: str, kind: type) -> Documented:
         text = ""
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         own = [name for name in inspect.get_annotations(kind) if not name.startswith("_")]
-        every = (
-            [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else own
-        )
+        every = own
+        if dataclasses.is_dataclass(kind):
+            every = [one.name for one in dataclasses.fields(kind)]
+            set_later = {one.name for one in dataclasses.fields(kind) if not one.init}
+            own = [name for name in own if name not in set_later]
         return Documented(where, text, tuple(own) if len(own) > FEW else (), (), (*every, *own))
     if "__init__" not in vars(kind):
         return Documented(where, text, (), (), tuple(inspect.get_annotations(kind)))
@@ -193,6 +198,10 @@ def _example(first, *, size=1, **others):
         ("Of `first`.\n\nsize: of it.\nwidth: gone.", ["the item 'width' is no parameter"]),
         ("Of `first`.\n\n>>> 1\nwidth: 1\n\nsize: of it.", []),
         ("Of first.\n\nsize: of it.", ["'first' is neither an item nor in backticks"]),
+        (
+            "One.\n\nsize: of it.\nfirst: one.",
+            ["items are those of first, size, in this order and once each"],
+        ),
         (
             "Of\n`first`.\n\nsize: of it.",
             ["the first sentence needs one line, and a blank one after it"],

@@ -1,10 +1,10 @@
 """`import nescio` adds little to `import torch`: the rest is loaded where it is used."""
 
+import json
 import subprocess
 import sys
 
 import click
-import pytest
 
 from nescio.cli.main import COMMANDS, main
 
@@ -37,38 +37,79 @@ def test_the_check_sees_what_is_loaded() -> None:
 
 
 WORDS = """
-import sys
-from nescio.cli.main import main
-sys.argv = ["nescio", *{words!r}]
-try:
-    main()
-except SystemExit as end:
-    print(end.code, "torch" in sys.modules, "numpy" in sys.modules)
+import contextlib, io, json, os, sys
+from nescio.cli.main import main, reference
+from nescio.cli.parameters import Choice, Name
+
+def run(*words, **settings):
+    os.environ.update(settings)
+    file = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        try:
+            main(list(words), prog_name="nescio")
+        except SystemExit as end:
+            code = end.code
+    for name in settings:
+        del os.environ[name]
+    loaded = [name for name in ("torch", "numpy", "scipy", "matplotlib") if name in sys.modules]
+    file.flush()
+    return code, file.buffer.getvalue().decode(), loaded
+
+def completed(*words):
+    return run(
+        _NESCIO_COMPLETE="bash_complete",
+        COMP_WORDS=" ".join(["nescio", *words]),
+        COMP_CWORD=str(len(words)),
+    )
+
+found = {}
+for words in {words!r}:
+    found[" ".join(words)] = run(*words)
+for page in {pages}:
+    words = page.name.split()
+    for wrong in ("--help", "--explain", "--no-such-option"):
+        found[" ".join([*words, wrong])] = run(*words, wrong)
+    found[" ".join([*words, "TAB"])] = completed(*words[:-1], words[-1][:2])
+    found[" ".join([*words, "-- TAB"])] = completed(*words, "--")
+    for one in page.command.params:
+        if isinstance(one.type, (Choice, Name)) and one.param_type_name == "option":
+            name = one.opts[0]
+            found[" ".join([*words, name, "TAB"])] = completed(*words, name, "")
+print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["--help"], 0),
-        (["--version"], 0),
-        (["--wrong"], 1),
-        (["score", "--help"], 0),
-        (["score", "--x"], 1),
-        (["scor"], 1),
-        (["data", "--help"], 0),
-        (["list", "--help"], 0),
-        (["reproduce", "--help"], 0),
-        (["search", "--help"], 0),
-    ],
-)
-def test_help_and_usage_errors_need_no_torch(words: list[str], code: int) -> None:
-    command = [sys.executable, "-c", WORDS.format(words=words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == f"{code} False False"
+def in_one_process(words: list[list[str]], pages: str) -> dict[str, tuple[int, str, list[str]]]:
+    """The exit code, the output and what was loaded, by the words of a command."""
+    code = WORDS.replace("{words!r}", repr(words)).replace("{pages}", pages)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[int, str, list[str]]] = json.loads(done.stdout)
+    return found
+
+
+def test_help_wrong_words_and_the_tab_key_need_no_torch() -> None:
+    whole = [["--help"], ["--version"], ["--explain"], ["--wrong"], ["scor"]]
+    found = in_one_process(whole, "reference()")
+    loaded = {words: modules for words, (_, _, modules) in found.items() if modules}
+    assert not loaded, f"first: {next(iter(loaded.items()))}"
+    for words, (code, said, _) in found.items():
+        wrong = words.endswith(("--no-such-option", "--wrong", "scor"))
+        assert code == int(wrong), (words, said)
+        assert said.strip() or words.endswith("TAB"), words
+    assert "plain,--budget" in found["audit -- TAB"][1]
+    assert "plain,thorough" in found["audit --budget TAB"][1]
+    assert "plain,deep_ensemble" in found["label start --recipe TAB"][1]
+    assert "plain,digits" in found["train --data TAB"][1]
+    assert "plain,start" in found["label start TAB"][1]
+
+
+def test_the_check_sees_what_a_command_loads() -> None:
+    found = in_one_process([["--help"], ["list", "heads"], ["--version"]], "[]")
+    assert [bool(modules) for _, _, modules in found.values()] == [False, True, True]
 
 
 def test_the_list_of_commands_says_what_their_help_says() -> None:
     context = click.Context(main)
-    for name, (_, said) in COMMANDS.items():
-        assert said == main.get_command(context, name).get_short_help_str(limit=200)
+    for name, line in COMMANDS.items():
+        assert line.sentence == main.get_command(context, name).get_short_help_str(limit=200)

@@ -22,7 +22,7 @@ EXTRAS = ("scale", "search", "exploration")
 PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
-TOOLS |= {"mlflow-skinny", "pandas"}
+TOOLS |= {"mlflow-skinny", "pandas", "mkdocs-material"}
 # read where a user has them; nothing needs them
 OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography"}
 
@@ -53,10 +53,10 @@ def test_what_is_imported_is_declared() -> None:
     assert imported(ROOT / "src") - own - OFFERED <= modules
 
 
-@pytest.mark.parametrize("extra", [*EXTRAS, *PARTNERS, "dev"])
+@pytest.mark.parametrize("extra", [*EXTRAS, *PARTNERS, "docs", "dev"])
 def test_an_extra_pulls_only_what_is_imported(extra: str) -> None:
     asked = bounds(PROJECT["optional-dependencies"][extra])
-    used = imported(ROOT / "src") | imported(ROOT / "tests")
+    used = imported(ROOT / "src") | imported(ROOT / "tests") | imported(ROOT / "docs" / "site")
     assert {NAMES.get(name, name).replace("-", "_") for name in asked if name not in TOOLS} <= used
 
 
@@ -72,6 +72,7 @@ def test_the_source_distribution_holds_the_tests() -> None:
     said = (ROOT / "MANIFEST.in").read_text()
     for folder in ("tests", "benchmarks", "docs"):
         assert f"graft {folder}" in said
+    assert "mkdocs.yml" in said
 
 
 def test_the_wheel_holds_every_file_that_is_not_python() -> None:

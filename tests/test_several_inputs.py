@@ -11,6 +11,7 @@ import nescio
 from nescio import detectors
 from nescio.core import Bundle, NescioError
 from nescio.guards.score import score
+from nescio.guards.watching import learn_range
 from nescio.models import ensemble, mc_dropout, plain
 
 
@@ -129,6 +130,16 @@ def test_detectors_and_scorers(transformer, tokens, far):
             reads_inputs(train)
     with pytest.raises(NescioError, match="odin reads inputs of one tensor"):
         detectors.odin()(train)
+
+
+def test_tokens_have_one_range_at_all_positions():
+    tokens = torch.tensor([[9, 3, 0], [7, 0, 0], [8, 5, 2]])
+    both = {"tokens": tokens, "mask": tokens > 0}
+    assert learn_range(tokens).in_dist(tokens.flip(1)).all()
+    flipped = Bundle({name: part.flip(1) for name, part in both.items()})
+    assert learn_range(Bundle(both)).in_dist(flipped).all()
+    assert not learn_range(tokens).in_dist(10 * tokens)[1]
+    assert not learn_range(tokens.float()).in_dist(tokens.flip(1).float()).all()
 
 
 def test_a_guard_decides_about_tokens(guarded, transformer, tokens, tmp_path, far):

@@ -9,9 +9,9 @@ from torch import nn
 
 import nescio
 from nescio import NescioError, calibration, losses, models, nets, train
-from nescio.cli.audit import audit_files
 from nescio.cli.data_names import inputs_named
 from nescio.cli.networks import load_weights
+from nescio.cli.work.audit import audit_files
 
 X = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()

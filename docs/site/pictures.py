@@ -2,7 +2,7 @@
 
 A picture is a file `docs/pictures/NAME.py` whose function `draw` returns a figure; it becomes
 `docs/images/NAME.png`. Only pictures older than their code are drawn, or those that are named.
-`docs/images/pictures.json` has the digest of the code that drew each, and the seconds it took.
+`docs/images/pictures.json` has the digest of the code that drew each, and its processor seconds.
 `--check` draws nothing, lists the pictures that are out of date and ends with 1 if there are any.
 """
 
@@ -50,11 +50,11 @@ def names() -> list[str]:
 
 
 def draw(name: str) -> float:
-    """Draw and record one picture; the seconds it took."""
-    started = time.perf_counter()
+    """Draw and record one picture; its processor seconds."""
+    started = time.process_time()
     figure = drawing(name)()
     figure.savefig(IMAGES / f"{name}.png", dpi=110)
-    seconds = round(time.perf_counter() - started, 1)
+    seconds = round(time.process_time() - started, 1)
     known = {**recorded(), name: {**now(name), "seconds": seconds}}
     RECORD.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
     return seconds

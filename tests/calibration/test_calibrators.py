@@ -1,5 +1,6 @@
 """What every calibration keeps: a better held-out likelihood, a predictor for a predictor."""
 
+import inspect
 import json
 
 import pytest
@@ -314,3 +315,10 @@ def test_a_label_of_probability_nought_has_no_best_temperature():
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
     with pytest.raises(NescioError, match="labels of probability 0"):
         calibration.fit("temperature", probs, torch.tensor([2, 0, 1]), probs=True)
+
+
+@pytest.mark.parametrize("name", calibrators)
+def test_the_signature_is_that_of_a_call(name):
+    seen = inspect.signature(calibrators[name])
+    assert [*seen.parameters][:3] == ["predictor", "data", "ignore_index"]
+    assert seen.return_annotation is calibration.Calibrated

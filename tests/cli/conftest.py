@@ -58,7 +58,8 @@ DEFAULT = f"{NAME}:make_net"
 
 
 def run(*words: Any) -> Result:
-    return CliRunner().invoke(main, list(map(str, words)), catch_exceptions=False)
+    words = tuple(map(str, words))
+    return CliRunner().invoke(main, words, catch_exceptions=False, prog_name="nescio")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from torch import nn
 
 from nescio import load
 from nescio import load as nescio_load
-from nescio.cli import audit as audit_command
+from nescio.cli.work import audit as audit_command
 from nescio.evaluation import Audit
 from nescio.evaluation.audit.findings import Findings, GuardFindings
 from nescio.guards import guard as make_guard
@@ -96,7 +96,7 @@ def test_a_stopped_audit_says_that_it_goes_on(
     def stopped(*words: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nescio.cli.audit.audit_files", stopped)
+    monkeypatch.setattr("nescio.cli.work.audit.audit_files", stopped)
     result = nescio("audit", own(folder), "--weights", "w.pt", "--data", "test.npz", *recipes)
     assert result.exit_code == 130
     assert "stopped" in result.output

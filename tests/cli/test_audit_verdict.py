@@ -77,13 +77,13 @@ def test_limits_in_a_file(folder: Path, good: list[str], nescio: Run) -> None:
         (["--require", "accuracy"], "expected a limit such as"),
         (["--require", "none.toml"], "cannot be read"),
         (["--budget", "huge"], "huge"),
-        (["--no-such-option"], "No such option"),
+        (["--no-such-option"], "has no option --no-such-option"),
     ],
 )
 def test_what_is_wrong_is_an_error_before_the_work(
     good: list[str], words: list[str], why: str, nescio: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nescio.cli.audit.audit_files", None)
+    monkeypatch.setattr("nescio.cli.work.audit.audit_files", None)
     result = nescio(*good, *words)
     assert result.exit_code == 1
     assert why in result.output
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_an_error_before_the_work(
 def test_a_folder_that_is_not_writable_is_found_before_the_work(
     folder: Path, good: list[str], nescio: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nescio.cli.audit.audit_files", None)
+    monkeypatch.setattr("nescio.cli.work.audit.audit_files", None)
     (folder / "a").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     result = nescio(*good)

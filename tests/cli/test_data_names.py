@@ -9,7 +9,7 @@ import torch
 
 from nescio import NescioError, data
 from nescio.cli.data_names import dataset_named, inputs_named, labeled, named, ood_data, outliers
-from nescio.cli.train import augments
+from nescio.cli.work.train import augments
 from nescio.core.registry import options_for, recipes
 from nescio.data import ood
 

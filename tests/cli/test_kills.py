@@ -16,7 +16,7 @@ from nescio import NescioError, detectors, nets, score
 from nescio.applications.active_learning import read_answers
 from nescio.calibration import Calibrated
 from nescio.cli.label_pool import Project
-from nescio.cli.train import run_recipe
+from nescio.cli.work.train import run_recipe
 from nescio.core import writing
 from nescio.core.files import MODEL, PREDICTOR
 from nescio.models.model import READABLE

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from nescio.cli.main import COMMANDS, reference
+
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"
 
@@ -134,3 +136,12 @@ def test_a_dot_for_a_colon_is_seen(home: Path, nescio: Callable[..., Result]) ->
     for command, data in (("guard", "--calibration"), ("audit", "--data")):
         words = [command, f"{NAME}.make_net", "--weights", "w.safetensors", data, "held.npz"]
         assert f"did you mean {NAME}:make_net?" in nescio(*words).output
+
+
+def test_the_reference_has_every_command_with_its_group_and_its_help() -> None:
+    pages = {one.name: one for one in reference()}
+    assert {name for name in pages if " " not in name} == set(COMMANDS)
+    assert {"label start", "data download"} <= set(pages)
+    for name, page in pages.items():
+        assert page.group == COMMANDS[name.split()[0]].group
+        assert page.help.startswith(f"Usage: nescio {name} ")

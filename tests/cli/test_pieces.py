@@ -12,7 +12,7 @@ from torch import nn
 import nescio
 from nescio import NescioError, models, nets
 from nescio.calibration import scaled as scaled_by
-from nescio.cli.pieces import picture_files, picture_moons
+from nescio.cli.work.pieces import picture_files, picture_moons
 from nescio.geometry.regions.picture import around_data, picture
 from nescio.models.model import Model
 from nescio.models.predictor import Pooled

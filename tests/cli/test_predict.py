@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from nescio import train
-from nescio.cli import predict as module
 from nescio.cli.main import main
 from nescio.cli.predict import predict
+from nescio.cli.work import predict as module
 from nescio.data import digits
 from nescio.nets import mlp
 
@@ -46,7 +46,7 @@ def test_predict_of_a_users_network(
 def test_bad_images_have_rows_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr("nescio.cli.predict.BLOCK", block)
+    monkeypatch.setattr("nescio.cli.work.predict.BLOCK", block)
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in ("a.png", "c.png"):

@@ -185,16 +185,6 @@ def test_an_image_that_cannot_be_read_stops_nothing(
     assert "write photos:size=8:mode=gray" in result.output
 
 
-@pytest.mark.parametrize("command", ["guard", "score", "monitor"])
-def test_help_teaches_with_an_example(
-    home: Path, command: str, nescio: Callable[..., Result]
-) -> None:
-    result = nescio(command, "--help")
-    assert result.exit_code == 0
-    assert f"nescio {command} " in result.output.split("Options")[0].split("\n\n", 2)[2]
-    assert f"nescio {command} " in nescio("--help").output
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -126,7 +126,7 @@ def test_a_table_that_does_not_fit_is_refused(folder):
 
 
 def test_options_of_a_table_need_one(folder):
-    from nescio.cli.train import run_recipe
+    from nescio.cli.work.train import run_recipe
 
     with pytest.raises(NescioError, match="--target is about a .csv or .parquet file"):
         run_recipe("single", "digits", None, folder[0] / "x", table={"target": "num"})

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from nescio import NescioError, data, load, nets
 from nescio.cli.demo import audit_digits
-from nescio.cli.train import remedies_named, remedy, train_remedy
+from nescio.cli.work.train import remedies_named, remedy, train_remedy
 
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"

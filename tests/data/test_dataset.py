@@ -25,6 +25,11 @@ def test_regression():
     assert made.task == "regression"
 
 
+def test_a_data_set_is_shown_in_one_line():
+    made = Dataset(name="mine", train=(X, LABELS), validation=None, test=(X, LABELS), classes=3)
+    assert repr(made) == "Dataset(mine: 4 train, 4 test; inputs (3, 2), 3 classes)"
+
+
 def test_a_data_set_does_not_change():
     made = Dataset(name="mine", train=(X, LABELS), validation=None, test=None, classes=3)
     with pytest.raises(AttributeError):

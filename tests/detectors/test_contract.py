@@ -1,5 +1,6 @@
 """What every detector keeps: shape, sign, batches, options, files, ensembles, odd labels."""
 
+import ast
 import inspect
 import json
 from pathlib import Path
@@ -22,6 +23,7 @@ OUTPUTS = (
     "measured", "msp", "odin", "openmax", "react", "she",
 )  # fmt: skip
 FAINT = ("ash", "dice")  # dense features look familiar to these, whatever they are; faint ones not
+PAGES = ("detectors-list.md", "detectors-features.md", "detectors-tables.md")
 READ_INPUTS = ("gower", "odin", "smoothed_density")  # and nothing else
 
 # another value for every option of every detector; none may be left out
@@ -235,12 +237,31 @@ def test_what_was_fitted_on_one_network_is_not_used_for_three(name, toy):
         detector(toy.test(members=3))
 
 
+def rows_of(name):
+    """The rows of the methods pages that describe a detector, as cells."""
+    folder = Path(nescio.__file__).parents[2] / "docs" / "methods"
+    lines = [line for page in PAGES for line in (folder / page).read_text().splitlines()]
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| `{name}(")]
+    assert all(len(row) == 4 and all(row) for row in rows), "detector, score, when it fails, cost"
+    return rows
+
+
+@pytest.mark.parametrize("name", sorted(OTHER))
+def test_every_detector_has_one_row_in_the_docs_with_its_own_options(name):
+    ((call, *_),) = rows_of(name)
+    said = ast.parse(call.split("`")[1], mode="eval").body
+    options = inspect.signature(registry[name]).parameters
+    assert [argument.id for argument in said.args] == [
+        key for key, option in options.items() if option.kind is option.POSITIONAL_OR_KEYWORD
+    ]
+    for option in said.keywords:
+        assert ast.literal_eval(option.value) == options[option.arg].default, option.arg
+
+
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_every_detector_of_outputs_has_a_paragraph_in_the_docs(name):
-    page = Path(nescio.__file__).parents[2] / "docs" / "methods" / "detectors-list.md"
-    section = page.read_text().split(f"### `{name}(")[1].split("###")[0]
-    assert "*Breaks*" in section
-    assert "*Costs*" in section
+def test_detectors_of_outputs_are_on_the_page_of_outputs(name):
+    page = Path(nescio.__file__).parents[2] / "docs" / "methods" / PAGES[0]
+    assert f"| `{name}(" in page.read_text()
 
 
 def test_a_fitted_nan_is_refused():

@@ -1,5 +1,6 @@
 """The default detector: what it chooses from, that it travels, and that its rate is kept."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -42,6 +43,28 @@ def test_tables_get_a_detector_for_tables_and_find_a_number_in_another_unit(net)
     with quiet():  # the numbers are out of range, too
         assert auroc(guard(x).score, guard(wrong).score) > 0.95
     assert any("chosen by outliers" in line for line in guard.guarantees)
+
+
+def test_rows_of_an_encoded_table_have_it_too_and_an_unseen_level_is_an_alarm():
+    """Outliers are made from numbers, but Gower's coefficient reads levels and flags."""
+
+    def patients(count, seed):
+        rng = np.random.default_rng(seed)
+        age, ward = rng.normal(60, 10, count), rng.choice(["A", "B", "C"], count)
+        dose = np.where(rng.random(count) < 0.1, np.nan, rng.integers(1, 4, count))
+        table = nescio.data.read_table({"age": age, "ward": ward, "dose": dose})
+        return table, torch.tensor((ward == "A") ^ (age > 60)).long()
+
+    model = nescio.train(
+        lambda inputs: nescio.nets.mlp(inputs, 2, widths=(16,)), patients(300, 0), epochs=40
+    )
+    guard = nescio.guard(model, patients(400, 1), train=patients(300, 0), risk=0.9)
+    assert guard.detector.options["parts"][0]["name"] == "gower"
+    later = patients(100, 2)[0]
+    assert float((guard(later).decision == 2).float().mean()) < 0.1
+    with quiet():  # a flag that was never set is out of range, too
+        found = guard(later.changed(ward=["D"] * 100)).decision == 2
+    assert float(found.float().mean()) > 0.8
 
 
 def test_a_level_that_training_rows_never_had_is_an_alarm(net):

@@ -14,7 +14,7 @@ from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import gower
 from nescio.detectors.activations import Activations
-from nescio.detectors.gower import Rows, distances
+from nescio.detectors.gower import Rows, as_encoded, distances, read_rows
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
 
@@ -190,3 +190,16 @@ def test_what_never_varied_counts_as_much_as_all_columns():
     assert float(strict[1] - usual[1]) == pytest.approx(1.0)
     with pytest.raises(NescioError, match="unseen must be a number from 0 up"):
         gower(train, unseen=-1.0)
+
+
+def test_numbers_become_the_nearest_rows_of_an_encoding():
+    layout = [["continuous", 2], ["ordinal", 3], ["categorical", 4], ["number", 1]]
+    noise = 3 * torch.randn(50, 10, generator=torch.Generator().manual_seed(0))
+    rows = as_encoded(noise, layout)
+    read_rows(rows, layout)  # refuses what an encoding would not give
+    assert rows.dtype == noise.dtype
+    assert torch.equal(as_encoded(rows, layout), rows)
+    assert torch.equal(rows[:, 9], noise[:, 9])
+    missing = noise[:, 1] > 0.5
+    assert torch.equal(rows[:, 0], torch.where(missing, 0.0, noise[:, 0]))
+    assert torch.equal(rows[:, 5:9].argmax(1), noise[:, 5:9].argmax(1))

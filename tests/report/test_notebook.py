@@ -127,3 +127,5 @@ def test_an_audit_shows_verdict_and_findings():
     text = checked(found)
     assert found.verdict.words.split(":")[0] in text
     assert text.count("<tr>") == 1 + len(found.verdict.shown)
+    assert repr(found).startswith(f"Audit({found.verdict.status}: ")
+    assert len(repr(found)) < 200

@@ -37,7 +37,7 @@ def _interpolated(prediction: Classification, state: State, *, keep_argmax: bool
 
 @calibration(_interpolated)
 def isotonic(prediction: Classification, labels: Tensor, *, keep_argmax: bool = True) -> State:
-    """The best map of probabilities that does not fall, from calibration data `(x, y)`.
+    """Isotonic regression: the best map of probabilities that does not fall.
 
     Two pseudo-samples, a correct one of probability 0 and a wrong one of probability 1, keep what
     is fitted between 0 and 1. Between two steps it is linear.
@@ -76,7 +76,7 @@ def _binned(
 def histogram(
     prediction: Classification, labels: Tensor, *, bins: int = 15, keep_argmax: bool = True
 ) -> State:
-    """The share of calibration samples of the class in each bin of its probability.
+    """Histogram binning: the share of calibration samples of a class in bins of its probability.
 
     Each bin of n samples counts one pseudo-sample at its mean probability, but at least 1 / (2 n +
     4) from 0 and from 1, so that no share is 0 or 1.

@@ -49,7 +49,7 @@ class LabelMaps:
 
     @property
     def slope(self) -> NoReturn:
-        """Raises `NescioError`, since each label has its own slope."""
+        """Raises `NescioError`, since each label has its own map: see `maps`."""
         raise NescioError(
             "each label has its own calibration; choose one: head=nescio.heads.binary(label=0)"
         )

@@ -298,7 +298,7 @@ class Calibrated:
     map: "Map | LabelMaps"
 
     def networks(self) -> list[Member]:
-        """Those of `inner` with scaled logits; temperature and Platt scaling only."""
+        """The networks of `inner` with scaled logits; temperature and Platt scaling only."""
         return [self._scaled(member) for member in networks(self.inner)]
 
     def _scaled(self, member: Member) -> Member:
@@ -379,7 +379,8 @@ def calibration(apply: Apply) -> Callable[[Fitted[P]], Calibrator]:
 
         own = list(inspect.signature(fitted).parameters.values())[2:]
         first = list(inspect.signature(calibrated).parameters.values())[1:4]
-        build.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+        seen = inspect.Signature([*first, *own], return_annotation=Calibrated)
+        build.__signature__ = seen  # type: ignore[attr-defined]
         fits.named(name)(fitted)
         maps.named(name)(apply)
         return calibrators.register(build)

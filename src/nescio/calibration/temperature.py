@@ -32,7 +32,9 @@ class Point(NamedTuple):
 
 @calibration(affine)
 def temperature(prediction: Classification, labels: Tensor) -> State:
-    """One temperature for all logits, fitted on calibration data `(x, y)`; the order stays.
+    """Temperature scaling: all logits divided by one number, fitted on calibration data `(x, y)`.
+
+    Guo et al. (2017). The order of the classes stays.
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.

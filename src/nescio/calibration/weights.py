@@ -38,7 +38,7 @@ FLAT = 1e-6  # a gradient at which the search has arrived
 
 @calibration(affine)
 def platt(prediction: Classification, labels: Tensor) -> State:
-    """A slope and class intercepts that maximize the likelihood of calibration data `(x, y)`.
+    """Platt scaling: one slope and class intercepts of the logits, fitted on calibration data.
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
@@ -67,7 +67,7 @@ def fit_platt(
 def vector(
     prediction: Classification, labels: Tensor, *, spread: float = 0.3, shift: float = 1.0
 ) -> State:
-    """A slope and an intercept for each class, fitted on calibration data `(x, y)`.
+    """Vector scaling: a slope and an intercept for each class, fitted on calibration data.
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
@@ -87,7 +87,7 @@ def vector(
 def matrix(
     prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
 ) -> State:
-    """A matrix for the logits and an intercept for each class, fitted on calibration data `(x, y)`.
+    """Matrix scaling: a matrix for the logits and class intercepts, fitted on calibration data.
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.
@@ -108,7 +108,9 @@ def _applied(prediction: Classification, state: State, **_: Any) -> Categorical:
 def dirichlet(
     prediction: Classification, labels: Tensor, *, spread: float = 0.1, shift: float = 1.0
 ) -> State:
-    """A matrix for the log probabilities and class intercepts, fitted on calibration data `(x, y)`.
+    """Dirichlet calibration: a matrix for log probabilities, fitted on calibration data.
+
+    Kull et al. (2019). Each class has an intercept, too.
 
     predictor: a network or a predictor, of classes or of several labels.
     data: calibration data: a pair `(x, y)`, a loader of such pairs, or a mapping with labels.

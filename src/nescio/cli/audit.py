@@ -1,351 +1,123 @@
 """`nescio audit`: how far a network can be trusted."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
-from torch import nn
 
-from nescio.calibration import temperature
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
-from nescio.cli.audit_verdict import ENDING, FAIL_ON, FULL, REQUIRE, SCHEMA, WRITE_TESTS, Ending
-from nescio.cli.command_files import command_files
-from nescio.cli.data_names import (
-    check_fit,
-    data_to_test,
-    input_columns,
-    inputs_named,
-    labeled,
-    names_of,
-    one_file,
-    ood_by_name,
-    ood_data,
-    separate_parts,
-)
-from nescio.cli.group_labels import GROUP, columns_aside, groups_named
-from nescio.cli.networks import factory_named, is_onnx, named_predictor, output_named
-from nescio.cli.options import data_option, note, option
-from nescio.cli.train import Remedy, remedies_named, train_remedy
-from nescio.core import NescioError, make_folder
-from nescio.data import readers
-from nescio.evaluation import (
-    ATTACK_STEPS,
-    Audit,
-    LabelAudit,
-    audit_labels,
-    check_attack,
-    requirements,
-)
-from nescio.evaluation import audit as run_audit
-from nescio.models import (
-    has_labels,
-    innermost,
-    is_regression,
-    mc_dropout,
-    networks,
-    task_of,
-    with_head,
-)
-from nescio.nets.factory import is_scaled, made_by, rebuild
-from nescio.training import Pair
+from nescio.cli.audit_verdict import FAIL_ON, FULL, REQUIRE, SCHEMA, WRITE_TESTS
+from nescio.cli.options import data_option, option, titled
+from nescio.cli.verbs import Verb
 
-EPOCHS = 20  # of a recipe beside an audited network
-
+SECTION = opt.Name("parts", "audit_sections")
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network", required=False),
-    opt.WEIGHTS,
-    opt.NET_OF_RUN,
-    opt.TEST_DATA,
-    data_option("train", "Training data, named in the same way. They fit the guard's detector, "
-        "give the range of the noise, and train --recipe."),
-    data_option("validation", "Validation data, other samples than --data. They fit temperatures "
-        "and the guard.  [default: half of --data]"),
-    opt.TARGET,
-    opt.CLASS_NAMES,
-    GROUP,
-    option("--ood", "Out-of-distribution data: the name of a data set, or NAME=FILE with an .npz "
-        "file that holds x. Repeatable.", multiple=True, metavar="DATA"),
-    opt.OUTPUT,
-    opt.HEAD,
-    option("--passes", "Also audit MC dropout with this number of forward passes.  [default: no MC "
-        "dropout]", type=int),
-    option("--recipe", "Also train and audit a recipe of `nescio list recipes`, with options as in "
-        "acet,radius=0.1. Repeatable.", multiple=True, metavar="NAME"),
-    option("--epochs", "The number of epochs of each recipe.  [default: 20; on digits 25]",
-        type=opt.POSITIVE),
-    option("--attack-steps", "The number of steps of the attack that looks for confident inputs "
-        "near noise; 0 leaves the attack out.", default=50, type=opt.COUNT),
-    option("--attack-radius", "How far the attack may go, as a share of the data's range.  "
-        "[default: 0.3 for images, 0.05 for vectors]", type=float),
-    option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves them "
-        "out.  [default: 200, fewer for a large network]", type=opt.COUNT),
-    option("--budget", "quick reads few samples; thorough reads all samples in every part, where "
-        "for a large network some are drawn, and makes all sections.", default="standard",
-        type=click.Choice(["quick", "standard", "thorough"])),
-    option("--skip", "A section to leave out: guard, calibration, failure, noise, attack, shift, "
-        "scaled-inputs, far-field, or one of `nescio list audit_sections`. Repeatable.",
-        multiple=True, metavar="SECTION"),
-    option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
-        metavar="SECTION"),
-    opt.REPEATS,
-    REQUIRE,
-    FULL,
-    FAIL_ON,
-    WRITE_TESTS,
-    SCHEMA,
-    files.LOGITS,
-    files.FEATURES,
-    files.LABELS,
-    files.PROBABILITIES,
-    *files.TRAIN,
-    *files.VALIDATION,
-    *files.OOD,
+    opt.NETWORK,
+    *titled("The network",
+        opt.WEIGHTS,
+        opt.NET_OF_RUN,
+        opt.OUTPUT,
+        opt.HEAD,
+    ),
+    *titled("The data",
+        opt.test_data("required with NETWORK"),
+        data_option("train", "Training data, named in the same way. They fit the guard's detector, "
+            "give the range of the noise, and train --recipe.  [default: none]"),
+        data_option("validation", "Validation data, other samples than --data. They fit "
+            "temperatures and the guard.  [default: half of --data]"),
+        option("--ood", "Out-of-distribution data, on which the network should not be confident: "
+            "the name of a data set, or NAME=FILE with an .npz file that holds x. Repeatable.  "
+            "[default: noise alone]", multiple=True, metavar="DATA", type=opt.DATA),
+        opt.TARGET,
+        opt.CLASS_NAMES,
+        option("--group", "The group of each test sample, such as its hospital, for the accuracy "
+            "by group: a column of the table or an array of the .npz file --data, which is then "
+            "not an input unless columns= lists it; or NAME=FILE.npy with numbers or words. "
+            "Repeatable.", multiple=True, metavar="COLUMN"),
+        opt.REPEATS,
+    ),
+    *titled("What is measured",
+        option("--budget", "quick reads few samples; thorough reads all samples in every part, "
+            "where for a large network some are drawn, and makes all sections.",
+            default="standard", type=opt.Choice(["quick", "standard", "thorough"])),
+        option("--skip", "A section to leave out: guard, calibration, failure, noise, attack, "
+            "shift, scaled-inputs, far-field, or one of `nescio list audit_sections`. Repeatable.",
+            multiple=True, metavar="SECTION", type=SECTION),
+        option("--also", "A section to make whatever the budget. Repeatable.", multiple=True,
+            metavar="SECTION", type=SECTION),
+        option("--passes", "Also audit MC dropout with this number of forward passes.  [default: "
+            "no MC dropout]", type=int),
+        option("--recipe", "Also train and audit a recipe of `nescio list recipes`, with options "
+            "as in acet,radius=0.1. Repeatable.", multiple=True, metavar="NAME",
+            type=opt.Name("recipes")),
+        option("--epochs", "The number of epochs of each recipe.  [default: 20; on digits 25]",
+            type=opt.POSITIVE),
+        option("--attack-steps", "The number of steps of the attack that looks for confident "
+            "inputs near noise; 0 leaves the attack out.", default=50, type=opt.COUNT),
+        option("--attack-radius", "How far the attack may go, as a share of the data's range.  "
+            "[default: 0.3 for images, 0.05 for vectors]", type=float),
+        option("--rays", "The number of rays of each kind that are followed to infinity; 0 leaves "
+            "them out.  [default: 200, fewer for a large network]", type=opt.COUNT),
+    ),
+    *titled("The verdict",
+        REQUIRE,
+        FAIL_ON,
+        FULL,
+        WRITE_TESTS,
+        SCHEMA,
+    ),
+    *files.of_arrays("train", "validation", "ood"),
     opt.out_folder("nescio-audit"),
     opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
+EXAMPLES = {
+    "a small network on 8x8 digits, beside remedies for overconfidence": "nescio audit "
+    "--budget quick",
+    "your network: a function that returns it, its weights, arrays x and y": "nescio audit "
+    "mymodule:make_net --weights w.safetensors --data test.npz --train train.npz",
+    "a folder that `nescio train` wrote, with OOD data and limits of your own": "nescio audit "
+    'runs/moons --data test.npz --ood other=other.npz --require "ece<0.05" --budget quick',
+    "a table: the column to predict, and a group for the accuracy by group": "nescio audit "
+    "runs/patients --data new-patients.csv --target died --group hospital --budget quick",
+    "a network that predicts numbers: the audit is about its intervals": "nescio audit "
+    "mymodule:make_regressor --weights price.safetensors --data prices.csv --target price "
+    "--head gaussian --budget quick",
+    "a network in another framework: what it gave is enough": "nescio audit --logits z.npy "
+    "--features f.npy --labels y.npy --ood-logits letters=zo.npy --ood-features letters=fo.npy",
+}
 
 
-@click.command(params=PARAMETERS)
-def audit(
-    network: str | None,
-    weights: str | None,
-    net_name: str | None,
-    data_name: str | None,
-    target: str | None,
-    class_names: str | None,
-    output: str | None,
-    head: str | None,
-    out: str,
-    **options: Any,
-) -> None:
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/audit.md")
+def audit(**words: Any) -> None:
     """Measure how far a network can be trusted.
 
-    It is tested on its data, on noise and other OOD data, under attack, and infinitely far away.
-    NETWORK is package.module:factory (a function without arguments that returns the nn.Module),
-    or a folder that `nescio train` wrote. Without it, a small network is trained on 8x8 digits and
-    audited beside temperature scaling, MC dropout and a deep ensemble.
+    It is tested on its data, on noise and other out-of-distribution (OOD) data, under attack, and
+    infinitely far away. NETWORK is package.module:factory (a function without arguments that
+    returns the nn.Module), a folder that `nescio train` wrote, or an .onnx file (pip install
+    nescio[onnx]). Without it, a small network is trained on 8x8 digits and audited beside
+    temperature scaling, MC dropout and a deep ensemble.
 
     Prints the verdict and its findings, and writes audit.json, audit.html, one page with plots,
     audit.xml (JUnit) and summary.md, a guard, and the recipes that were trained, into the folder
     --out. The exit code is 0 for pass, 2 for attention, 3 for fail, and 1 for an error.
-
-    \b
-    nescio audit --recipe acet
-    nescio audit runs/mnist --data mnist --train mnist --recipe acet --recipe ceda,weight=0.5
-    nescio audit runs/mnist --data mnist --ood fashion_mnist --ood cifar10:gray:crop=28
-    nescio audit runs/mnist --data mnist --require "ece<0.05" --require "coverage>0.9"
-
-    Of a network that predicts numbers (--head gaussian, or a model that does) the audit is about
-    its intervals: --target names the column of the number, or several, a,b.
-
-    \b
-    nescio audit mymodule:net --weights w.safetensors --data test.csv --target price --head gaussian
 
     DATA is the name of a data set, an .npz file or a folder of images, and after colons how images
     are changed: gray, color, crop=28, pad=32; or an option of the data set: letters:without=OISZ.
     Of a .csv or .parquet file, --target is the column to predict; test.csv:without=id leaves
     columns out, and --train, --validation and --ood take the columns of --data by name.
 
+    The .npz file holds x (samples, ...) and y (samples,) with integer labels:
+
     \b
-    The .npz file holds x (samples, ...) and y (samples,) with integer labels. Make one with
       numpy.savez("test.npz", x=images, y=labels)
 
-    NETWORK may be an .onnx file (pip install nescio[onnx]). Of a network in another framework,
-    arrays of what it gave are enough; only what moves inputs is then left out:
-
-    \b
-    nescio audit model.onnx --data test.npz --train train.npz
-    nescio audit --logits z.npy --features f.npy --labels y.npy --ood-logits letters=zo.npy \\
-        --ood-features letters=fo.npy
+    Of a network that runs elsewhere, arrays of what it gave are enough; only what moves inputs is
+    then left out.
     """
-    make_folder(Path(out))  # before the work, not after it
-    ending = Ending.of(options)
-    opt.resumable()
-    options["require"] = requirements(options["require"])
-    digests = command_files(opt.command_line())
-    options = {name: value for name, value in options.items() if value is not None}
-    if (arrays := files.taken(options, "train", "validation", "ood")) is not None:
-        files.only_arrays(network)
-        findings = _audit_arrays(arrays, readers.listed(class_names), out, options)
-    elif network is None:
-        demo = (
-            *("recipe", "epochs", "attack_steps", "attack_radius", "rays"),
-            *("budget", "skip", "also", "require", "seed"),
-        )
-        opt.without_network(*demo, *ENDING)
-        chosen = {name: options[name] for name in demo if name in options}
-        from nescio.cli.demo import audit_digits
+    from nescio.cli.work.audit import audit_named
 
-        findings = audit_digits(run=out, **chosen)
-    else:
-        net = named_predictor(network, weights, net_name)
-        if has_labels(net, head):
-            names = {"names": readers.listed(class_names) or None, "output": output_named(output)}
-            ending.labels(_audit_labels(net, data_name, {**options, **names}), Path(out))
-        findings = audit_files(
-            net,
-            data_name,
-            target=target,
-            class_names=readers.listed(class_names) or None,
-            factory=network if ":" in network or is_onnx(network) else net_name,
-            run=out,
-            head=head,
-            output=output_named(output),
-            **options,
-        )
-    ending(findings.with_command(opt.command_line(), digests), out)
-
-
-def _audit_arrays(
-    arrays: dict[str, Any], class_names: Sequence[str], out: str, options: dict[str, Any]
-) -> Audit:
-    """The audit of a network that runs elsewhere, from arrays of what it gave."""
-    groups = groups_named(options.pop("group", ()), None)
-    own = files.without_network(options)
-    names: dict[str, Any] = {"class_names": list(class_names) or None, "run": out}
-    names["groups"] = groups
-    test = arrays.pop("test")
-    return run_audit(None, test, **arrays, **names, **own).bound_for(out)
-
-
-def _audit_labels(net: Any, data_name: str | None, options: dict[str, Any]) -> LabelAudit:
-    """A section for each label; data are .npz files with y (samples, labels)."""
-    others = [options.pop(name, None) for name in ("recipe", "passes", "epochs")]
-    if data_name is None or any(others):
-        raise NescioError(
-            "several labels are audited on --data test.npz, with y (samples, labels) of 0 and 1, "
-            "and without --recipe, --passes and --epochs"
-        )
-    test = labeled(data_name)
-    options["groups"] = groups_named(options.pop("group", ()), data_name)
-    shape = tuple(test[0].shape[1:])
-    for part in ("train", "validation"):
-        name = options.pop(f"{part}_name", None)
-        options[part] = None if name is None else labeled(name, part)
-    options["ood"] = ood_by_name(options.pop("ood", ()), partial(ood_data, shape=shape))
-    return audit_labels(net, test, **options)
-
-
-def audit_files(
-    net: Any,
-    data_name: str | None,
-    *,
-    train_name: str | None = None,
-    validation_name: str | None = None,
-    target: str | None = None,
-    class_names: Sequence[str] | None = None,
-    group: Sequence[str] = (),
-    ood: Sequence[str] = (),
-    recipe: Sequence[str] = (),
-    factory: str | None = None,
-    run: str | Path | None = None,
-    epochs: int = EPOCHS,
-    passes: int | None = None,
-    seed: int = 0,
-    head: str | None = None,
-    output: int | str | None = None,
-    **options: Any,
-) -> Audit:
-    """Audit a network or predictor on named data; `options` are those of `nescio.audit`.
-
-    group: columns of the data, or NAME=FILE.npy, that name the group of each test sample.
-    recipe: trained beside the network, on the data of `train_name`, in folders within `run`.
-    factory: `package.module:factory` of a network that is not one of nescio's.
-    """
-    if data_name is None:
-        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    check_attack(options.get("attack_steps", ATTACK_STEPS), options.get("attack_radius"))
-    remedies = remedies_named(recipe)
-    _check_names(data_name, train_name, validation_name, trains=bool(remedies))
-    columns = input_columns(data_name, target, net, aside=columns_aside(group))
-    groups = groups_named(group, data_name)
-    numbers = task_of(net, head) == "regression"
-    read = partial(labeled, target=target, names=class_names, columns=columns, numbers=numbers)
-    train: Pair | None
-    if remedies and one_file(data_name, str(train_name)):
-        test, train = separate_parts(data_name)
-    else:
-        test = data_to_test(net, data_name, read)
-        train = None if train_name is None else read(train_name, "train")
-    shape = tuple(test[0].shape[1:])
-    predictors: dict[str, Any] = {"network": net}
-    numbers = is_regression(net, test, head)
-    _check_recipes(remedies, numbers=numbers)
-    validation = None if validation_name is None else read(validation_name, "validation")
-    if not numbers or passes is not None:
-        read_net = with_head(net, test, head=head, output=output)
-        predictors |= _variants(read_net, None if numbers else validation, passes, seed)
-    others = ood_by_name(
-        ood, partial(ood_data, shape=shape, read=partial(inputs_named, columns=columns))
-    )
-    how: dict[str, Any] = {"epochs": epochs, "seed": seed, "run": run}
-    for chosen in remedies:
-        assert train is not None
-        check_fit(str(train_name), train[0], shape)
-        predictors[chosen.title] = _trained(chosen, net, factory, train, **how)
-    data: dict[str, Any] = {"train": train, "validation": validation, "ood": others}
-    data |= {"head": head, "output": output} if isinstance(net, nn.Module) else {}
-    data |= {"class_names": class_names, "columns": names_of(columns), "run": run}
-    data["groups"] = groups
-    findings = run_audit(predictors, test, **data, seed=seed, **options)
-    return (
-        findings if run is None else findings.bound_for(run, net=factory, columns=names_of(columns))
-    )
-
-
-def _trained(
-    chosen: Remedy, net: Any, factory: str | None, train: Pair, *, epochs: int, **how: Any
-) -> Any:
-    """A recipe, trained from other initial weights of the architecture of `net`."""
-    make_net, standardize = _like(net, factory)
-    note(f"training {chosen.title} on {len(train[0])} samples, {epochs} epochs")
-    how |= {"epochs": epochs, "standardize": standardize, "schedule": "cosine"}
-    return train_remedy(chosen, make_net, train, **how)
-
-
-def _variants(net: Any, validation: Pair | None, passes: int | None, seed: int) -> dict[str, Any]:
-    """The same network with a temperature, and with MC dropout, where these are asked for."""
-    found: dict[str, Any] = {}
-    if validation is not None:
-        found["temperature"] = temperature(net, validation)
-    if passes is not None:
-        found["MC dropout"] = mc_dropout(net, passes=passes, seed=seed)
-    return found
-
-
-def _check_recipes(remedies: Sequence[Remedy], *, numbers: bool) -> None:
-    if numbers and remedies:
-        raise NescioError(
-            "--recipe trains classifiers beside the network; of a regression train it with `nescio "
-            "train`, and audit its run folder"
-        )
-
-
-def _check_names(data: str, train: str | None, validation: str | None, *, trains: bool) -> None:
-    if validation is not None and one_file(data, validation):
-        raise NescioError(
-            f"--data and --validation are one file, {validation}: a temperature must not be "
-            "fitted to the samples it is tested on; give other samples, or ready parts in that "
-            "file (x_train, y_train, x_validation, ..., x_test, ...)"
-        )
-    if trains and train is None:
-        raise NescioError(
-            "--recipe trains a network; say on what: --train train.npz, or a data set"
-        )
-
-
-def _like(net: Any, factory: str | None) -> tuple[Callable[[], nn.Module], bool]:
-    """What makes a network like `net` from another start, and whether its inputs are scaled."""
-    whole: Any = networks(innermost(net))[0].net
-    scaled = is_scaled(whole) and not isinstance(net, nn.Module)  # by training, not by a factory
-    if factory is not None:
-        return factory_named(factory), scaled
-    made = made_by(whole[1] if scaled else whole)
-    return lambda: rebuild(made), scaled
+    audit_named(**words)

@@ -1,13 +1,12 @@
 """How `nescio audit` ends: the verdict on one screen, the files, and the exit code."""
 
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nescio.cli.options import option
+from nescio.cli.options import Choice, Name, option
 
 if TYPE_CHECKING:
     from nescio.evaluation import Audit, LabelAudit
@@ -15,18 +14,20 @@ if TYPE_CHECKING:
 # fmt: off
 REQUIRE = option("--require", "A limit in place of the default one, such as ece<0.05 or "
     "abstained[letters]>0.9, of the numbers of `nescio list limits`; or a .toml file of limits. "
-    "Repeatable.", multiple=True, metavar="LIMIT")
+    "Repeatable.", multiple=True, metavar="LIMIT", type=Name("limits", paths=True))
 FULL = option("--full", "Print all tables below the verdict.", is_flag=True)
 FAIL_ON = option("--fail-on", "From which status on the exit code is not 0: attention (2) or fail "
     "(3); with never, only an error (1) is.", default="attention",
-    type=click.Choice(["attention", "fail", "never"]))
+    type=Choice(["attention", "fail", "never"]))
 WRITE_TESTS = option("--write-tests", "Also write every finding as a test of pytest into this "
     "file, such as test_model.py.", type=click.Path(), metavar="FILE")
 # fmt: on
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
+    if wanted and not ctx.resilient_parsing:
+        from importlib import resources
+
         found = resources.files("nescio.report").joinpath("audit.schema.json")
         click.echo(found.read_text("utf-8"), nl=False)
         ctx.exit()
@@ -34,7 +35,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 SCHEMA = option(
     "--schema",
-    "Print the JSON Schema of audit.json and end.",
+    "Print the JSON Schema of audit.json and exit.",
     is_flag=True,
     is_eager=True,
     expose_value=False,

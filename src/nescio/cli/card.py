@@ -6,11 +6,12 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import option
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("audit", metavar="AUDIT"),
-    opt.argument("guard", required=False, metavar="[GUARD]"),
+    opt.argument("audit", metavar="AUDIT", type=opt.PATH),
+    opt.argument("guard", required=False, metavar="[GUARD]", type=opt.PATH),
     option("--out", "The file to write.", default="card.json", type=opt.PATH, metavar="FILE"),
     option("--markdown", "Also write a section for a model card, in Markdown.", type=opt.PATH,
         metavar="FILE"),
@@ -20,20 +21,27 @@ PARAMETERS = [
 # fmt: on
 
 
-@click.command(params=PARAMETERS)
+EXAMPLES = {
+    "of an audit and the guard that it wrote": "nescio card new/audit.json new/guard.safetensors "
+    "--out card.json",
+    "with a section for a model card": "nescio card new --out card.json --markdown model-card.md",
+}
+
+
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/card.md")
 def card(audit: str, guard: str | None, out: str, markdown: str | None, key: str | None) -> None:
-    """Write a safety card: what was audited, what is guaranteed, and how to check both.
+    """Write a safety card: what was audited, and what is guaranteed.
 
     AUDIT is an audit.json, or its folder; GUARD the file of a guard of the same network, such as
     the one that `nescio audit` writes. The card holds SHA-256 of the weights, the data and the
     files, the guarantees, what was proved, every number as printed, the versions and the commands.
+    `nescio verify` checks all of it.
+
+    A key for signatures, and its public part, which those who verify need:
 
     \b
-    nescio card nescio-audit/audit.json nescio-audit/guard.safetensors --out card.json
-    nescio verify card.json
-
-    A key for signatures: openssl genpkey -algorithm ed25519 -out key.pem; its public part, which
-    those who verify need: openssl pkey -in key.pem -pubout -out public.pem
+      openssl genpkey -algorithm ed25519 -out key.pem
+      openssl pkey -in key.pem -pubout -out public.pem
     """
     from nescio.core import load, write_atomically  # its help needs none of this
     from nescio.evaluation import make_card

@@ -1,231 +1,87 @@
 """`nescio compare`: which detector finds OOD inputs best."""
 
-from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
-from torch import nn
 
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
-from nescio.cli.data_names import (
-    data_to_test,
-    input_columns,
-    inputs_named,
-    labeled,
-    one_file,
-    ood_by_name,
-    ood_named,
-    separate_parts,
-)
-from nescio.cli.networks import named_predictor, output_named
-from nescio.cli.options import data_option, note, option
-from nescio.core import NescioError, make_folder
-from nescio.data import readers
-from nescio.detectors import tuned_odin
-from nescio.detectors.observe.layers import Pool
-from nescio.evaluation import Comparison
-from nescio.evaluation import compare as compare_subjects
-from nescio.evaluation.compare.scoring import observe_given
-from nescio.evaluation.compare.subjects import TUNING
-from nescio.models import innermost, mc_dropout, with_head
-
-OF_ARRAYS = ("task", "detector", "resamples", "seed")
+from nescio.cli.options import data_option, option, titled
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network", required=False),
-    opt.WEIGHTS,
-    opt.NET_OF_RUN,
-    opt.TEST_DATA,
-    data_option("train", "Training data, named in the same way; they fit the detectors.  [default: "
-        "only detectors without a fit are compared]"),
-    opt.TARGET,
-    opt.CLASS_NAMES,
-    option("--task", "What is compared: how well OOD data are told from test data (ood), how well "
-        "errors are found (errors), or the confidence on OOD data (confidence).", default="ood",
-        type=click.Choice(["ood", "errors", "confidence"])),
-    option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, or "
-        "noise of `nescio list ood_sources` such as uniform. Repeatable.", multiple=True,
-        metavar="DATA"),
-    option("--near", "Out-of-distribution data near the test data, named in the same way. "
-        "Repeatable.", multiple=True, metavar="DATA"),
-    option("--detector", "A detector or measure to compare, with options as in knn,k=10.  "
-        "[default: all] Repeatable.", multiple=True, metavar="NAME"),
-    option("--tune", "Also compare ODIN tuned on 500 inputs of these OOD data, which must be other "
-        "data than --ood and --near.", metavar="DATA"),
-    option("--passes", "Also compare measures of MC dropout with this number of forward passes.  "
-        "[default: on digits 50, otherwise none]", type=int),
-    opt.LAYER,
-    option("--pool", "How a layer's map or sequence becomes a vector.", default="mean",
-        type=click.Choice(["mean", "max", "flatten", "tokens", "first"])),
-    opt.OUTPUT,
-    opt.HEAD,
-    option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 leaves "
-        "these out (the task errors needs some).", default=500, type=opt.COUNT),
-    files.LOGITS,
-    files.FEATURES,
-    files.LABELS,
-    files.PROBABILITIES,
-    *files.TRAIN,
-    *files.OOD,
+    opt.NETWORK,
+    *titled("The network",
+        opt.WEIGHTS,
+        opt.NET_OF_RUN,
+        opt.OUTPUT,
+        opt.HEAD,
+        opt.LAYER,
+        option("--pool", "How a layer's map or sequence becomes a vector.", default="mean",
+            type=opt.Choice(["mean", "max", "flatten", "tokens", "first"])),
+    ),
+    *titled("The data",
+        opt.test_data("required with NETWORK"),
+        data_option("train", "Training data, named in the same way; they fit the detectors.  "
+            "[default: only detectors without a fit are compared]"),
+        option("--ood", "Out-of-distribution data, far from the test data: a data set, NAME=FILE, "
+            "or noise of `nescio list ood_sources` such as uniform. Repeatable.", multiple=True,
+            metavar="DATA", type=opt.OOD_DATA),
+        option("--near", "Out-of-distribution data near the test data, named in the same way. "
+            "Repeatable.", multiple=True, metavar="DATA", type=opt.OOD_DATA),
+        opt.TARGET,
+        opt.CLASS_NAMES,
+    ),
+    *titled("What is compared",
+        option("--task", "How well OOD data are told from test data (ood), how well errors are "
+            "found (errors), or the confidence on OOD data (confidence).", default="ood",
+            type=opt.Choice(["ood", "errors", "confidence"])),
+        option("--detector", "A detector or measure to compare, with options as in knn,k=10. "
+            "Repeatable.  [default: all]", multiple=True, metavar="NAME",
+            type=opt.Name("detectors", "measures")),
+        option("--tune", "Also compare ODIN tuned on 500 inputs of these OOD data, which must be "
+            "other data than --ood and --near.  [default: not tuned]", metavar="DATA",
+            type=opt.OOD_DATA),
+        option("--passes", "Also compare measures of MC dropout with this number of forward "
+            "passes.  [default: on digits 50, otherwise none]", type=int),
+        option("--resamples", "The number of resamples for the intervals of AUPR and FPR95; 0 "
+            "leaves these out (the task errors needs some).", default=500, type=opt.COUNT),
+    ),
+    *files.of_arrays("train", "ood"),
     opt.out_folder("nescio-compare"),
     opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
+EXAMPLES = {
+    "a small network on 8x8 digits, and OOD inputs made of digits": "nescio compare",
+    "your network, two detectors, OOD data of your own and noise": "nescio compare "
+    "mymodule:make_net --weights w.safetensors --data test.npz --train train.npz "
+    "--ood other=other.npz --ood uniform --detector knn,k=10 --detector energy",
+    "which score finds the errors of a trained run?": "nescio compare runs/moons --data test.npz "
+    "--train train.npz --task errors --detector trust_score --detector msp",
+    "a network in another framework: what it gave is enough": "nescio compare --logits z.npy "
+    "--features f.npy --labels y.npy --train-logits zt.npy --train-features ft.npy "
+    "--train-labels yt.npy --ood-logits other=zo.npy --ood-features other=fo.npy",
+}
 
 
-@click.command(params=PARAMETERS)
-def compare(
-    network: str | None,
-    weights: str | None,
-    net_name: str | None,
-    data_name: str | None,
-    class_names: str | None,
-    out: str,
-    **options: Any,
-) -> None:
-    """Compare detectors: which one recognizes OOD data best?
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/comparing.md")
+def compare(**words: Any) -> None:
+    """Compare detectors of out-of-distribution (OOD) inputs.
 
     NETWORK is package.module:factory, or a folder that `nescio train` wrote. Without it, a small
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
 
     Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Detectors that a
-    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex, .json,
-    roc.png, histograms.png and the scores into the folder --out.
+    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex and .json,
+    roc.png, histograms.png and scores.safetensors, which nescio.Comparison.load reads, into the
+    folder --out. An OOD source gives as many inputs as --data has.
 
-    \b
-    nescio compare
-    nescio compare runs/mnist --data mnist --train mnist --near letters:without=OISZ \\
-        --ood fashion_mnist --ood cifar10:gray:crop=28 --ood uniform --passes 50
-    nescio compare mymodule:make_net --weights w.safetensors --data test.npz --train train.npz \\
-        --ood other=other.npz --detector knn,k=10 --detector energy
-    nescio compare runs/mnist --data mnist --train mnist --task errors --detector trust_score
-
-    DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data.
-
-    Of a network in another framework, arrays of what it gave are enough:
-
-    \b
-    nescio compare --logits z.npy --features f.npy --labels y.npy --train-logits zt.npy \\
-        --train-features ft.npy --train-labels yt.npy --ood-logits other=zo.npy \\
-        --ood-features other=fo.npy
+    DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data. Of a
+    network that runs elsewhere, arrays of what it gave are enough.
     """
-    make_folder(Path(out))  # before the work, not after it
-    if (arrays := files.taken(options, "train", "ood")) is not None:
-        files.only_arrays(network)
-        result = _compare_arrays(arrays, **{name: options[name] for name in OF_ARRAYS})
-    elif network is None:
-        of_demo = ("detector", "passes", "resamples", "seed")
-        opt.without_network(*of_demo)
-        chosen = {name: options[name] for name in of_demo}
-        from nescio.cli.demo import compare_digits
+    from nescio.cli.work.compare import compare_named
 
-        result = compare_digits(**{n: value for n, value in chosen.items() if value is not None})
-    else:
-        net = named_predictor(network, weights, net_name)
-        result = compare_files(
-            net, data_name, class_names=readers.listed(class_names) or None, **options
-        )
-    result = result.with_about(command=tuple(opt.command_line()))
-    click.echo(str(result))
-    click.echo(f"tables and pictures: {result.save(out)}")
-
-
-def _compare_arrays(
-    arrays: dict[str, Any],
-    *,
-    task: Literal["ood", "errors", "confidence"],
-    detector: Sequence[str],
-    **options: Any,
-) -> Comparison:
-    """Compare detectors on what a network that runs elsewhere gave."""
-    if task != "errors" and arrays["ood"] is None:
-        raise NescioError("say what the network does not know: --ood-logits NAME=FILE")
-    if arrays["train"] is None:
-        note("no --train-logits: only detectors without a fit are compared")
-    chosen = list(detector) or (["all"] if task == "ood" else None)
-    return compare_subjects(
-        None,
-        arrays["test"],
-        arrays["ood"],
-        task=task,
-        train=arrays["train"],
-        detectors=chosen,
-        **options,
-    )
-
-
-def _check_task(task: str, other: bool, tune: str | None, passes: int | None) -> None:
-    if task != "errors" and not other:
-        raise NescioError("say what the network does not know: --ood DATA or --near DATA")
-    if task != "ood" and tune is not None:
-        raise NescioError("--tune goes with --task ood")
-    if task == "errors" and (other or passes is not None):
-        raise NescioError("--task errors reads one network and no --ood, --near or --passes")
-
-
-def compare_files(
-    net: Any,
-    data_name: str | None,
-    *,
-    train_name: str | None = None,
-    target: str | None = None,
-    class_names: Sequence[str] | None = None,
-    ood: Sequence[str] = (),
-    near: Sequence[str] = (),
-    detector: Sequence[str] = (),
-    task: Literal["ood", "errors", "confidence"] = "ood",
-    tune: str | None = None,
-    passes: int | None = None,
-    layer: Sequence[str] = (),
-    pool: Pool = "mean",
-    output: str | None = None,
-    head: str | None = None,
-    seed: int = 0,
-    **options: Any,
-) -> Comparison:
-    """Compare detectors of a network on named data; `options` are those of `nescio.compare`.
-
-    near, ood: OOD data, those near the test data and the others.
-    tune: OOD data that ODIN is tuned on, 500 inputs beside 500 training inputs.
-    """
-    if data_name is None:
-        raise NescioError("say what to test on: --data test.npz (arrays x and y), or a data set")
-    _check_task(task, bool(near or ood), tune, passes)
-    columns = input_columns(data_name, target, net)
-    read = partial(labeled, target=target, names=class_names, columns=columns)
-    test = data_to_test(net, data_name, read)
-    train = read(train_name, "train") if train_name else None
-    if train is None:
-        note("no --train: only detectors without a fit are compared")
-    elif one_file(data_name, str(train_name)):
-        test, train = separate_parts(data_name)
-    named = partial(
-        ood_named,
-        shape=tuple(test[0].shape[1:]),
-        train=None if train is None else train[0],
-        read=partial(inputs_named, columns=columns),
-    )
-    others = ood_by_name((*near, *ood), partial(named, count=len(test[0]), seed=seed))
-    inner = with_head(innermost(net), test, head=head, output=output_named(output))
-    calibrated = not isinstance(net, nn.Module) and inner is not net
-    subjects = {"network": inner} | ({"predictor": net} if calibrated else {})
-    if passes is not None:
-        subjects["MC dropout"] = mc_dropout(inner, passes=passes, seed=seed)
-    shared: dict[str, Any] = {"train": train, "layers": list(layer) or None, "pool": pool}
-    shared |= {"seed": seed, **options}
-    shared |= {"near": tuple(others)[: len(near)]} if task == "ood" else {}
-    subjects = {"network": inner} if task == "errors" else subjects
-    chosen: dict[str, Any] = {text: text for text in detector or ("all",) * (task == "ood")}
-    if tune is not None:
-        name, inputs = named(tune, count=TUNING, seed=seed + 1)
-        tuning = observe_given(inner, name, inputs, pool=pool)[:TUNING]
-        odin = lambda known: tuned_odin(known[:TUNING], tuning, name=name)  # noqa: E731
-        chosen[f"odin, tuned on {name}"] = odin
-    return compare_subjects(
-        subjects, test, others or None, task=task, detectors=chosen or None, **shared
-    )
+    compare_named(**words)

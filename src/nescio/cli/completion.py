@@ -2,24 +2,30 @@
 
 import click
 
-SHELLS = {
-    "bash": 'eval "$(nescio completion bash)"      in ~/.bashrc',
-    "zsh": 'eval "$(nescio completion zsh)"       in ~/.zshrc',
-    "fish": "nescio completion fish | source       in ~/.config/fish/config.fish",
+from nescio.cli import options as opt
+from nescio.cli.verbs import Verb
+
+EXAMPLES = {
+    "what bash reads": "nescio completion bash",
+    "what zsh reads": "nescio completion zsh",
+    "what fish reads": "nescio completion fish",
 }
+SHELL = opt.argument("shell", type=opt.Choice(["bash", "zsh", "fish"]))
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.command("completion", cls=Verb, params=[SHELL], examples=EXAMPLES)
 def completion(shell: str) -> None:
     """Print what makes the Tab key complete nescio in a shell.
 
-    \b
-    eval "$(nescio completion bash)"           in ~/.bashrc
-    eval "$(nescio completion zsh)"            in ~/.zshrc
-    nescio completion fish | source            in ~/.config/fish/config.fish
+    Add the line of your shell to its start-up file, and open a new terminal:
 
-    Commands, options, choices such as those of --budget, and file names are completed.
+    \b
+    bash   eval "$(nescio completion bash)"     in ~/.bashrc
+    zsh    eval "$(nescio completion zsh)"      in ~/.zshrc, after compinit
+    fish   nescio completion fish | source      in ~/.config/fish/config.fish
+
+    Commands, options, choices such as those of --budget, names such as those of recipes, detectors
+    and data sets, and file names are completed.
     """
     from click.shell_completion import get_completion_class
 

@@ -6,26 +6,37 @@ from pathlib import Path
 import click
 
 from nescio.cli import options as opt
+from nescio.cli.verbs import Verbs
 
 FOLDER = opt.option(
     "--folder", "The folder with one folder per data set.  [default: NESCIO_DATA]", type=opt.PATH
 )
 
 
-@click.group()
+ALL = {
+    "which data sets there are, and which are here": "nescio data list",
+    "one of them from its publisher": "nescio data download mnist --folder data",
+}
+ONE = opt.Name("downloads")
+
+
+@click.group(cls=Verbs, examples=ALL, page="guide/data.md")
 def data() -> None:
     """List, download and check data sets that are not part of nescio.
 
-    They are in a folder that the variable NESCIO_DATA, or --folder, names.
-
-    \b
-    nescio data list
-    nescio data download mnist fashion_mnist --folder data
-    nescio data verify
+    They are in a folder that the environment variable NESCIO_DATA, or --folder, names. Data sets
+    that are part of nescio, such as digits and half_moons, need no download: `nescio list
+    datasets`.
     """
 
 
-@data.command("list", params=[FOLDER])
+OF_LIST = {
+    "in the folder that NESCIO_DATA names": "nescio data list",
+    "in another folder": "nescio data list --folder data",
+}
+
+
+@data.command("list", params=[FOLDER], examples=OF_LIST)
 def list_data(folder: str | None) -> None:
     """List the data sets: size of the download, whether they are there, what they are, license."""
     from nescio.data.sets import catalogue, download
@@ -44,7 +55,18 @@ def list_data(folder: str | None) -> None:
         click.echo(f"{'':<{width}}  folder {path}; license: {known.license}; {known.home}")
 
 
-@data.command("download", params=[opt.argument("names", nargs=-1, required=True), FOLDER])
+OF_DOWNLOAD = {
+    "two data sets, into a folder of your own": "nescio data download mnist fashion_mnist "
+    "--folder data",
+    "one, into the folder that NESCIO_DATA names": "nescio data download cifar10",
+}
+
+
+@data.command(
+    "download",
+    params=[opt.argument("names", nargs=-1, required=True, type=ONE), FOLDER],
+    examples=OF_DOWNLOAD,
+)
 def download_data(names: tuple[str, ...], folder: str | None) -> None:
     """Download data sets from their publishers; NAMES are those of `nescio data list`.
 
@@ -59,7 +81,13 @@ def download_data(names: tuple[str, ...], folder: str | None) -> None:
         download.download(name, folder, note=click.echo)
 
 
-@data.command(params=[opt.argument("names", nargs=-1), FOLDER])
+OF_VERIFY = {
+    "all data sets": "nescio data verify",
+    "one, in another folder": "nescio data verify mnist --folder data",
+}
+
+
+@data.command(params=[opt.argument("names", nargs=-1, type=ONE), FOLDER], examples=OF_VERIFY)
 def verify(names: tuple[str, ...], folder: str | None) -> None:
     """Compare files with their published sizes and checksums; exit code 1 if one is damaged.
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from nescio import data, nets
 from nescio.calibration import temperature
-from nescio.cli.train import remedies_named, train_remedy
+from nescio.cli.work.train import remedies_named, train_remedy
 from nescio.core import NescioError
 from nescio.data.ood import overlaid, patches, permuted, uniform
 from nescio.evaluation import ATTACK_STEPS, Audit, Comparison, audit, check_attack, compare

@@ -8,15 +8,16 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import data_option, note, option
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network"),
+    opt.argument("network", type=opt.PATH),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
     data_option("train", "The data that NETWORK was trained on: an .npz file with x and y, the "
         "name of a data set, or, with --target, a table.", required=True),
-    opt.TEST_DATA,
+    opt.test_data("required without --labels"),
     option("--index", "A test sample to explain, counted from 0. Repeatable.  [default: the most "
         "confident errors]", multiple=True, type=opt.COUNT),
     option("--errors", "The number of confident errors to explain.", default=3,
@@ -27,7 +28,7 @@ PARAMETERS = [
         "--labels, the number of samples.  [default: 5; with --labels 20]", type=opt.POSITIVE),
     option("--on", "What is explained: the loss of the true label, or the logit, confidence or "
         "margin of the predicted class.", default="loss",
-        type=click.Choice(["loss", "logit", "confidence", "margin"])),
+        type=opt.Choice(["loss", "logit", "confidence", "margin"])),
     option("--weight-decay", "The strength of the weight decay of the training, times the sum of "
         "squares of the weights.  [default: that of the run; 1e-4 if there was none]", type=float),
     opt.TARGET,
@@ -40,7 +41,17 @@ PARAMETERS = [
 # fmt: on
 
 
-@click.command(params=PARAMETERS)
+EXAMPLES = {
+    "the most confident errors of your network": "nescio explain mymodule:make_net "
+    "--weights w.safetensors --train train.npz --data test.npz",
+    "two test samples of a trained run": "nescio explain runs/moons --train half_moons "
+    "--data half_moons --index 17 --index 47 --count 8",
+    "training samples whose labels may be wrong": "nescio explain runs/moons --train half_moons "
+    "--labels",
+}
+
+
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="methods/influence.md")
 def explain(
     network: str,
     weights: str | None,
@@ -57,12 +68,6 @@ def explain(
     test sample, a training sample is helpful if the loss would rise without it, and harmful if
     the loss would fall. By default the three most confident errors are explained. Writes
     explain.json and a picture, explain.png, into the folder --out.
-
-    \b
-    nescio explain runs/mnist --train mnist --data mnist
-    nescio explain runs/mnist --train mnist --data mnist --index 17 --index 247 --count 8
-    nescio explain mymodule:net --weights w.safetensors --train train.npz --data test.npz
-    nescio explain runs/mnist --train mnist --labels
 
     The answers are about the last linear layer on its features, exactly, in float64. It is first
     fitted to its minimum, where influence functions hold, and how far predictions moved by that is

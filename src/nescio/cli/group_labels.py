@@ -9,14 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.cli.named_data import named
-from nescio.cli.options import option
 from nescio.core import NescioError
 from nescio.data import read_table
-
-GROUP = option("--group", "The group of each test sample, such as its hospital, for the accuracy "
-    "by group: a column of the table or an array of the .npz file --data, which is then not an "
-    "input unless columns= lists it; or NAME=FILE.npy with numbers or words. Repeatable.",
-    multiple=True, metavar="COLUMN")  # fmt: skip
 
 
 def groups_named(given: Sequence[str], data_name: str | None) -> dict[str, list[str]] | None:

@@ -1,317 +1,122 @@
 """`nescio guard`: from a network and calibration data to a guard file."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
-from nescio.cli.data_names import data_to_test, ignored_in, input_columns, labeled, names_of
-from nescio.cli.networks import is_onnx, named_networks, named_predictor, output_named
-from nescio.cli.options import data_option, note, option
-from nescio.core import NescioError, make_folder, write_json
-from nescio.data import Columns as Encoding
-from nescio.data import readers
-from nescio.detectors import Activations, Detector, has_features
-from nescio.evaluation.compare.subjects import candidates
-from nescio.guards import described, guard_labels
-from nescio.guards import guard as make_guard
-from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
-
-SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
-    "answered", "selective_risk")  # fmt: skip
-PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
-    "seed")  # fmt: skip
-
+from nescio.cli.options import data_option, option, titled
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network", required=False),
-    opt.WEIGHTS,
-    opt.NET_OF_RUN,
-    data_option("calibration", "Calibration data with labels; the network was not trained on "
-        "them."),
-    option("--part", "The part to take, where --calibration is a data set.", default="test",
-        type=click.Choice(["train", "validation", "test"])),
-    data_option("train", "Training data; they fit the detector.  [default: a part of --calibration "
-        "does]"),
-    data_option("data", "Test data with labels, to try the new guard on.  [default: it is not "
-        "tried]"),
-    opt.TARGET,
-    opt.CLASS_NAMES,
-    option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options as "
-        "in knn,k=10.  [default: an early layer and the last one, combined]", metavar="NAME"),
-    option("--failure", "The failure score, named in the same way; of label maps a measure such as "
-        "mutual_information.  [default: the recommended one after a hidden linear layer, otherwise "
-        "the log-odds; of label maps least_confidence]", metavar="NAME"),
-    option("--false-alarm", "The largest share of inputs like the calibration data that may be "
-        "called OOD.", default=0.01),
-    option("--risk", "The largest share of answers that are wrong; of a regression, whose interval "
-        "misses the target; of label maps, of an image's labeled pixels that are answered and "
-        "wrong.  [default: 0.02; of a regression 0.1; of label maps 0.05]", type=float),
-    option("--confidence", "The probability with which the calibration data must show that risk.  "
-        "[default: 0.95; of label maps the risk holds on average]", type=float),
-    option("--ignore-index", "The label of pixels without a class, in label maps y (N, H, W).  "
-        "[default: none]", type=int),
-    option("--passes", "Of label maps, sample the network's dropout with this number of forward "
-        "passes.  [default: no dropout]", type=int),
-    option("--sets", "The largest share of prediction sets that miss the class; 0 gives no sets.",
-        default=0.1),
-    option("--miscoverage", "Of a regression, the largest share of prediction intervals that miss "
-        "a target.  [default: 0.05]", type=float),
-    option("--intervals", "Of a regression, the kind of intervals: normalized, quantile, spread or "
-        "residual.  [default: the narrowest on a part of --calibration]", metavar="NAME"),
-    option("--max-width", "Of a regression, the width of an interval above which nothing is "
-        "answered; one number, or one for each target.  [default: as --risk allows]",
-        metavar="W,..."),
-    option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
-    opt.REPEATS,
-    files.LOGITS,
-    files.FEATURES,
-    files.LABELS,
-    files.PROBABILITIES,
-    *files.TRAIN,
-    opt.LAYER,
-    opt.OUTPUT,
-    opt.HEAD,
+    opt.NETWORK,
+    *titled("The network",
+        opt.WEIGHTS,
+        opt.NET_OF_RUN,
+        opt.OUTPUT,
+        opt.HEAD,
+        opt.LAYER,
+    ),
+    *titled("The data",
+        data_option("calibration", "Calibration data with labels; the network was not trained on "
+            "them."),
+        option("--part", "The part to take, where --calibration is the name of a data set.",
+            default="test", type=opt.Choice(["train", "validation", "test"])),
+        data_option("train", "Training data; they fit the detector.  [default: a part of "
+            "--calibration does]"),
+        data_option("data", "Test data with labels, to try the new guard on.  [default: it is not "
+            "tried]"),
+        opt.TARGET,
+        opt.CLASS_NAMES,
+        opt.REPEATS,
+    ),
+    *titled("The guarantees",
+        option("--risk", "The largest share of answers that are wrong; of a regression, whose "
+            "interval misses the target; of label maps, of an image's labeled pixels that are "
+            "answered and wrong.  [default: 0.02; of a regression 0.1; of label maps 0.05]",
+            type=float),
+        option("--confidence", "The probability with which the calibration data must show that "
+            "risk.  [default: 0.95; of label maps the risk holds on average]", type=float),
+        option("--false-alarm", "The largest share of inputs like the calibration data that may "
+            "be called OOD.", default=0.01),
+        option("--sets", "The largest share of prediction sets that miss the class; 0 gives no "
+            "sets.", default=0.1),
+        option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
+        option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options "
+            "as in knn,k=10.  [default: an early layer and the last one, combined]",
+            metavar="NAME", type=opt.Name("detectors", "measures")),
+        option("--failure", "The failure score, named in the same way; of label maps a measure "
+            "such as mutual_information.  [default: the recommended one after a hidden linear "
+            "layer, otherwise the log-odds; of label maps least_confidence]", metavar="NAME",
+            type=opt.Name("detectors", "measures")),
+    ),
+    *titled("A network that predicts numbers",
+        option("--miscoverage", "The largest share of prediction intervals that miss a target.  "
+            "[default: 0.05]", type=float),
+        option("--intervals", "The kind of intervals.  [default: the narrowest on a part of "
+            "--calibration]", type=opt.Choice(["normalized", "quantile", "spread", "residual"])),
+        option("--max-width", "The width of an interval above which nothing is answered; one "
+            "number, or one for each target.  [default: as --risk allows]", metavar="W,..."),
+    ),
+    *titled("A network that labels pixels",
+        option("--ignore-index", "The label of pixels without a class, in label maps y (N, H, W).  "
+            "[default: none]", type=int),
+        option("--passes", "Sample the network's dropout with this number of forward passes.  "
+            "[default: no dropout]", type=int),
+    ),
+    *files.of_arrays("train"),
     option("--no-weights", "Leave the network's weights out of the file.", is_flag=True),
     option("--out", "The file to write; a .json with the guarantees is written beside it.",
-        default="guard.safetensors"),
+        default="guard.safetensors", type=opt.PATH),
     opt.DEVICE,
     opt.SEED,
 ]
 # fmt: on
+EXAMPLES = {
+    "at most 2 % of the answers are wrong, with confidence 95 %": "nescio guard "
+    "mymodule:make_net --weights w.safetensors --calibration calibration.npz --train train.npz",
+    "another risk, a cheaper detector, tried on test data": "nescio guard runs/moons "
+    "--calibration calibration.npz --train train.npz --data test.npz --risk 0.05 "
+    "--detector mahalanobis --out moons.safetensors",
+    "a run that was trained on a table": "nescio guard runs/patients --calibration "
+    "new-patients.csv --train patients.csv --risk 0.2 --repeats --out patients.safetensors",
+    "a network that predicts numbers: an interval for every input": "nescio guard "
+    "mymodule:make_regressor --weights price.safetensors --calibration prices.csv --target price "
+    "--head gaussian --max-width 50 --out price-guard.safetensors",
+    "a network in another framework: what it gave is enough": "nescio guard --logits z.npy "
+    "--features f.npy --labels y.npy --train-logits zt.npy --train-features ft.npy "
+    "--train-labels yt.npy --out arrays.safetensors",
+}
 
 
-@click.command(params=PARAMETERS)
-def guard(
-    network: str | None,
-    weights: str | None,
-    net_name: str | None,
-    calibration_name: str | None,
-    part: str,
-    train_name: str | None,
-    data_name: str | None,
-    target: str | None,
-    no_weights: bool,
-    out: str,
-    **options: Any,
-) -> None:
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/guard.md")
+def guard(**words: Any) -> None:
     """Make a guard, which answers or abstains with a guarantee.
 
-    For every input it gives an answer, or abstains because it is unsure or the input is OOD.
-    NETWORK is package.module:factory, or a folder that `nescio train` wrote. The more calibration
-    data there are, the more can be guaranteed. --train fits the detector of OOD inputs; without it
-    a part of --calibration does.
+    For every input it gives an answer, or abstains because it is unsure or the input is
+    out-of-distribution (OOD). NETWORK is package.module:factory, or a folder that `nescio train`
+    wrote. The more calibration data there are, the more can be guaranteed. --train fits the
+    detector of OOD inputs; without it a part of --calibration does.
 
     Prints the guarantees and their assumptions, and writes the guard. `nescio score` uses it.
-
-    \b
-    nescio guard runs/mnist --calibration mnist --part validation --train mnist --data mnist \\
-        --risk 0.005
-    nescio guard mymodule:make_net --weights w.safetensors --calibration calibration.npz \\
-        --train train.npz
-    nescio guard mymodule:make_net --weights w.pt --calibration calibration.csv --target class \\
-        --detector mahalanobis --out guard.safetensors
 
     Of a regression (--head gaussian, or a model that predicts numbers) the guard gives every input
     a prediction interval, and answers where these are narrow; --target names the column of the
     target, or several.
 
-    \b
-    nescio guard runs/prices --calibration calibration.csv --target price --train train.csv \\
-        --max-width 50 --repeats
-
     Of label maps, y (N, H, W), the guard answers or abstains for every pixel. The share of an
     image's labeled pixels that are answered and wrong is bounded; images, not pixels, calibrate it.
-
-    \b
-    nescio guard runs/streets --calibration validation.npz --ignore-index 255 --risk 0.05 \\
-        --passes 50
 
     With --head multilabel there is a guard for each label, in a folder named as --out without its
     ending; their risks are bounded all at once.
 
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
-    file: --train, --data and `nescio score` take them by name.
-
-    Of a network in another framework, arrays of what it gave are enough: those of calibration
-    samples, and of training samples, which fit the detector.
-
-    \b
-    nescio guard --logits z.npy --features f.npy --labels y.npy --train-logits zt.npy \\
-        --train-features ft.npy --train-labels yt.npy
+    file: --train, --data and `nescio score` take them by name. Of a network that runs elsewhere,
+    arrays of what it gave are enough: those of calibration samples, and of training samples, which
+    fit the detector.
     """
-    path = _guard_file(out)
-    if (arrays := files.taken(options, "train")) is not None:
-        files.only_arrays(network)
-        _guard_arrays(arrays, options, path)
-        return
-    network, calibration_name = _both(network, calibration_name)
-    if options["passes"] is None:
-        source = named_networks(network, weights, net_name)
-    else:
-        source = innermost(named_predictor(network, weights, net_name))
-    names = readers.listed(options.pop("class_names")) or None
-    columns = input_columns(calibration_name, target, source)
-    if isinstance(columns, Encoding):
-        names = names or list(columns.classes) or None
-    own = columns if isinstance(columns, Encoding) else None
-    numbers = task_of(source, options["head"]) == "regression"
-    calibrated = partial(labeled, target=target, names=names, columns=own, numbers=numbers)
-    if numbers and target is not None and len(readers.listed(target)) > 1:
-        names = names or readers.listed(target)
-    calibration = data_to_test(source, calibration_name, calibrated, part)
-    maps = _are_maps(options, calibration[1], calibration_name)
-    if (passes := options.pop("passes")) is not None:
-        source = mc_dropout(source, passes=passes)
-    read = partial(calibrated, columns=columns)
-    if train_name is None and getattr(innermost(source), "seen", None) is None:
-        note("without --train it was not checked whether --calibration are training samples")
-    train = None if train_name is None else read(train_name, "train")
-    test = None if data_name is None else read(data_name)
-    if has_labels(source, options["head"]):
-        data = {"calibration": calibration, "train": train}
-        _guard_labels(source, data, {**_python(options), "names": names}, path, not no_weights)
-        return
-    with opt.warnings_as_notes():
-        made = make_guard(source, calibration, train=train, **_python(options, maps), names=names)
-    if (inputs := names_of(columns)) is not None:
-        made = replace(made, notes={**made.notes, "columns": list(inputs)})
-    click.echo(str(made))
-    about = described(made)
-    if test is not None:
-        about["test"] = _tried(made, test, f"tried on {data_name}:")
-    made.save(path, weights=not no_weights)
-    write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
-    net = _network_words(made, network, net_name, weights, no_weights)
-    result = "maps.npz" if maps else "decisions.csv"
-    click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+    from nescio.cli.work.guard import guard_named
 
-
-def _guard_file(out: str) -> Path:
-    """The file to write, whose folder is there before the work, not after it."""
-    path = Path(out)
-    if path.suffix != ".safetensors":
-        raise NescioError(f"--out must end in .safetensors, got {out!r}")
-    make_folder(path.parent)
-    return path
-
-
-def _both(network: str | None, calibration: str | None) -> tuple[str, str]:
-    """NETWORK and --calibration, which are needed where there are no arrays."""
-    if network is None or calibration is None:
-        raise NescioError(
-            "give NETWORK and --calibration DATA; or, of a network that runs elsewhere, --logits "
-            "and --labels of calibration samples"
-        )
-    return network, calibration
-
-
-def _network_words(
-    made: Any, network: str, net_name: str | None, weights: str | None, no_weights: bool
-) -> str:
-    """The options of `nescio score` that say which network is guarded, if the file does not."""
-    words = ""
-    users = any(describe(net)["net"] is None for net in made.nets)  # no file can rebuild it
-    if no_weights or users:
-        given = ":" in network or is_onnx(network) or not users
-        words = f" --net {network if given else net_name}"
-    return words + (f" --weights {weights}" if no_weights and weights is not None else "")
-
-
-def _guard_arrays(arrays: dict[str, Any], options: dict[str, Any], path: Path) -> None:
-    """The guard of a network that runs elsewhere."""
-    names = readers.listed(options.pop("class_names")) or None
-    if arrays["train"] is None:
-        note("without --train-logits it was not checked whether --logits are of training samples")
-    own = {name: value for name, value in _python(options).items() if name in PYTHON}
-    with opt.warnings_as_notes():
-        made = make_guard(None, arrays["test"], train=arrays["train"], **own, names=names)
-    click.echo(str(made))
-    made.save(path, weights=True)
-    write_json(Path(f"{path}.json"), {**described(made), "command": opt.command_line()})
-    parts = "--logits new.npy" + " --features features.npy" * has_features(arrays["test"])
-    click.echo(f"saved; use it with: nescio score {path} {parts} --out decisions.csv")
-
-
-def _are_maps(options: dict[str, Any], labels: Any, name: str) -> bool:
-    """Whether pixels or steps have labels; a data set with a name knows what to ignore."""
-    maps = options["ignore_index"] is not None or labels.ndim > 2
-    if maps and options["ignore_index"] is None:
-        options["ignore_index"] = ignored_in(name)
-    return maps
-
-
-def _tried(made: Any, test: Any, title: str) -> dict[str, Any]:
-    """What a new guard does with labeled test data, as numbers that are also printed."""
-    with opt.warnings_as_notes():
-        found: dict[str, Any] = made(test[0]).summary(test[1])
-    click.echo(title)
-    for name, value in found.items():
-        shown = "-" if value is None else format(value, ".2%" if name in SHARES else ".6g")
-        click.echo(f"  {name:<14} {shown}")
-    return found
-
-
-def _guard_labels(
-    source: Any, data: dict[str, Any], options: dict[str, Any], path: Path, weights: bool
-) -> None:
-    """A guard for each label, in a folder named as the file would be."""
-    if options.pop("by") or options.pop("failure"):
-        raise NescioError("--by-class and --failure go with one guard; here each label has one")
-    if options.pop("ignore_index") is not None:
-        raise NescioError("--ignore-index is for label maps, not for several labels per sample")
-    del options["head"]
-    options = {name: one for name, one in options.items() if (name, one) != ("confidence", None)}
-    with opt.warnings_as_notes():
-        made = guard_labels(source, data["calibration"], train=data["train"], **options)
-    click.echo(str(made))
-    folder = made.save(path.with_suffix(""), weights=weights)
-    write_json(folder / "guarantees.json", {"guarantees": list(made.guarantees)})
-    for name in made.guards:
-        click.echo(f"saved: {folder / f'{name}.safetensors'}")
-
-
-def _python(options: dict[str, Any], maps: bool = False) -> dict[str, Any]:
-    """The options as `nescio.guard` takes them; the failure score of label maps is a name."""
-    options["max_width"] = _widths(options["max_width"])
-    layer, by_class = options.pop("layer"), options.pop("by_class")
-    for name in ("detector",) if maps else ("detector", "failure"):
-        options[name] = None if options[name] is None else detector_named(options[name])
-    return {
-        **options,
-        "layers": list(layer) or None,
-        "by": "class" if by_class else None,
-        "sets": options["sets"] or None,
-        "output": output_named(options["output"]),
-    }
-
-
-def _widths(text: str | None) -> Any:
-    """One number, or several."""
-    if text is None:
-        return None
-    try:
-        found = [float(part) for part in readers.listed(text)]
-    except ValueError:
-        raise NescioError(
-            f"--max-width takes a number, or several: 5 or 5,20; got {text}"
-        ) from None
-    return found[0] if len(found) == 1 else found
-
-
-def detector_named(text: str) -> Callable[[Activations], Detector]:
-    """What makes the detector that `knn,k=10` stands for, from training activations."""
-    candidates([text], members=1, vectors=True)  # unknown names, before the work
-
-    def made(train: Activations) -> Detector:
-        spread = train.concentrations
-        (contestant,) = candidates([text], members=1, vectors=True, concentrations=spread)
-        return contestant.ready(train)
-
-    return made
+    guard_named(**words)

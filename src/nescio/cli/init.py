@@ -6,6 +6,7 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import argument, data_option, option
+from nescio.cli.verbs import Verb
 
 TOP = '''"""Audit a network and guard it. Written by `nescio init`; change it as you like.
 
@@ -67,22 +68,29 @@ EXAMPLE = {
     return digits.train, digits.test""",
 }
 PARAMETERS = [
-    argument("network", metavar="[NETWORK]", required=False),
+    argument("network", metavar="[NETWORK]", required=False, type=opt.PATH),
     opt.WEIGHTS,
-    opt.TEST_DATA,
-    data_option("train", "Training data, as --data."),
+    data_option("data", "Test data: an .npz file with x and y.  [default: digits]"),
+    data_option("train", "Training data: an .npz file with x and y.  [default: none]"),
     option(
         "--budget",
         "The budget of the audit in the script.",
         default="standard",
-        type=click.Choice(["quick", "standard", "thorough"]),
+        type=opt.Choice(["quick", "standard", "thorough"]),
     ),
     option("--out", "The script to write.", default="audit_network.py", type=opt.PATH),
     option("--force", "Replace a file that is there.", is_flag=True),
 ]
 
 
-@click.command("init", params=PARAMETERS)
+EXAMPLES = {
+    "a script with a small network on digits, to change": "nescio init",
+    "a script with your network and your data": "nescio init mymodule:make_net "
+    "--weights w.safetensors --data test.npz --train train.npz --out audit_mine.py",
+}
+
+
+@click.command("init", cls=Verb, params=PARAMETERS, examples=EXAMPLES)
 def init(
     network: str | None,
     weights: str | None,
@@ -97,10 +105,6 @@ def init(
     Without NETWORK the script trains a small network on digits, so that it runs as it is; replace
     load_net and load_data in it. With package.module:factory, --weights and .npz files they are
     filled in.
-
-    \b
-    nescio init
-    nescio init mymodule:make_net --weights w.safetensors --data test.npz --train train.npz
     """
     from nescio.core import NescioError, write_atomically
 

@@ -22,7 +22,7 @@ from nescio.cli.data_names import dataset_named, inputs_named, labeled, named, s
 from nescio.cli.networks import factory_named, on_device
 from nescio.cli.options import note, warnings_as_notes
 from nescio.cli.table_rows import ALL
-from nescio.cli.train import fit_recipe, recipe_named
+from nescio.cli.work.train import fit_recipe, recipe_named
 from nescio.core import (
     NescioError,
     digest,

@@ -2,19 +2,25 @@
 
 import click
 
+from nescio.cli import options as opt
+from nescio.cli.verbs import Verb
+
 LIMITS = "limits"
+EXAMPLES = {
+    "everything": "nescio list",
+    "what can be computed from a prediction": "nescio list measures",
+    "what `nescio train` can train, with the options": "nescio list recipes",
+    "what `nescio audit --require` can name, with the default limits": "nescio list limits",
+}
+KIND = opt.argument("kind", required=False, type=opt.Name("kinds"))
 
 
-@click.command("list")
-@click.argument("kind", required=False)
+@click.command("list", cls=Verb, params=[KIND], examples=EXAMPLES)
 def list_parts(kind: str | None) -> None:
     """List what has a name: measures, losses, recipes, datasets, ...
 
-    \b
-    nescio list                 everything
-    nescio list measures        what can be computed from a prediction
-    nescio list recipes         what `nescio train` can train
-    nescio list limits          what `nescio audit --require` can name, with the default limits
+    KIND is one kind of them; without it, all are listed. Options such as --detector and --recipe
+    take these names, also with options: knn,k=10.
     """
     import nescio_papers  # noqa: F401
     from nescio.core import NescioError, registry, unknown

@@ -1,53 +1,58 @@
 """The command `nescio`. A new command is a file in this folder and its line in COMMANDS.
 
-A command is loaded when it is called: help and usage errors of `nescio` itself need no torch.
+A command's file is loaded when it is called, and what it works with when it runs: help, wrong words
+and the Tab key need no torch.
 """
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from nescio.cli.options import RESUMABLE, WORDS, note
-from nescio.spelling import did_you_mean
+from nescio.cli.verbs import Context, Verbs, every_command
 from nescio.version import VERSION
 
-COMMANDS = {  # the file, and the first sentence of the help
-    "audit": ("audit", "Measure how far a network can be trusted."),
-    "diff": ("diff", "Say what got worse or better from one audit to another, with tests."),
-    "card": (
-        "card",
-        "Write a safety card: what was audited, what is guaranteed, and how to check both.",
-    ),
-    "verify": (
-        "verify",
-        "Compute every claim of a safety card again, and compare to the last printed digit.",
-    ),
-    "compare": ("compare", "Compare detectors: which one recognizes OOD data best?"),
-    "pieces": ("pieces", "Draw and count the linear regions of a ReLU network, exactly."),
-    "explain": ("explain", "Say which training samples a network's answers rest on."),
-    "stability": (
-        "stability",
-        "Measure how far answers follow small changes: attacks, deformations, Lipschitz constants.",
-    ),
-    "train": ("train", "Train a recipe and save it in a folder."),
-    "predict": ("predict", "Write labels, probabilities and every measure for each sample."),
-    "guard": ("guard", "Make a guard, which answers or abstains with a guarantee."),
-    "score": ("score", "Answer or abstain for every input of a file."),
-    "monitor": ("monitor", "Raise an alarm when inputs drift from the calibration data."),
-    "label": ("label", "Label a pool with people: what to ask next, and what the answers buy."),
-    "reproduce": ("reproduce", "Reproduce every figure and table of a paper."),
-    "search": ("reproduce", "Search hyper-parameters on half-moons at random."),
-    "data": ("data", "List, download and check data sets that are not part of nescio."),
-    "list": ("list", "List what has a name: measures, losses, recipes, datasets, ..."),
-    "init": ("init", "Write a commented script that audits and guards a network."),
-    "completion": ("completion", "Print what makes the Tab key complete nescio in a shell."),
+HELP = ["-h", "--help"]
+LOOK, DECIDE, TRAIN = "Look at a network", "Decide whether to trust an answer", "Train and label"
+WATCH, REPRODUCE, SET_UP = "Watch for drift", "Reproduce papers", "Set up"
+
+
+class Listed(NamedTuple):
+    """What is known of a command before its file is loaded."""
+
+    group: str
+    sentence: str  # the first of its help
+
+
+COMMANDS = {
+    "audit": Listed(LOOK, "Measure how far a network can be trusted."),
+    "diff": Listed(LOOK, "Say what got worse or better between two audits, with tests."),
+    "compare": Listed(LOOK, "Compare detectors of out-of-distribution (OOD) inputs."),
+    "stability": Listed(LOOK, "Measure how small a change of an input flips an answer."),
+    "explain": Listed(LOOK, "Say which training samples a network's answers rest on."),
+    "pieces": Listed(LOOK, "Draw and count the linear regions of a ReLU network, exactly."),
+    "card": Listed(LOOK, "Write a safety card: what was audited, and what is guaranteed."),
+    "verify": Listed(LOOK, "Compute every claim of a safety card again, and compare."),
+    "guard": Listed(DECIDE, "Make a guard, which answers or abstains with a guarantee."),
+    "score": Listed(DECIDE, "Answer or abstain for every input of a file."),
+    "predict": Listed(DECIDE, "Write labels, probabilities and every measure for each sample."),
+    "train": Listed(TRAIN, "Train a network or an ensemble by a recipe, and save it."),
+    "label": Listed(TRAIN, "Choose what people label next, and say what labels buy."),
+    "monitor": Listed(WATCH, "Raise an alarm when inputs drift from the calibration data."),
+    "reproduce": Listed(REPRODUCE, "Reproduce every figure and table of a paper."),
+    "search": Listed(REPRODUCE, "Search hyper-parameters on half-moons at random."),
+    "init": Listed(SET_UP, "Write a commented script that audits and guards a network."),
+    "data": Listed(SET_UP, "List, download and check data sets that are not part of nescio."),
+    "list": Listed(SET_UP, "List what has a name: measures, losses, recipes, datasets, ..."),
+    "completion": Listed(SET_UP, "Print what makes the Tab key complete nescio in a shell."),
 }
 
 
-class Teaching(click.Group):
+class Teaching(Verbs):
     """Commands whose NescioErrors are messages, and whose Ctrl-C is a clean stop."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -58,7 +63,7 @@ class Teaching(click.Group):
         """A command; its file is loaded here."""
         if name not in COMMANDS:
             return None
-        module = import_module(f"nescio.cli.{COMMANDS[name][0]}")
+        module = import_module(f"nescio.cli.{name}")
         found: click.Command = next(
             one
             for one in vars(module).values()
@@ -71,18 +76,11 @@ class Teaching(click.Group):
         ctx.meta[WORDS] = list(args)
         return super().parse_args(ctx, args)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command; an unknown one gets the nearest as a hint."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands with a sentence each, none of them loaded."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, said) for name, (_, said) in COMMANDS.items()])
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ARG002
+        """The commands by what one wants, none of them loaded."""
+        for group in dict.fromkeys(line.group for line in COMMANDS.values()):
+            own = {name: line for name, line in COMMANDS.items() if line.group == group}
+            yield group, [(name, line.sentence) for name, line in own.items()]
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run; a closed standard file becomes nothing, so that no other file gets its number."""
@@ -119,24 +117,50 @@ class Teaching(click.Group):
             sys.exit(130)
 
 
-@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"]})
+EXAMPLES = {
+    "a small network on digits, audited in a minute": "nescio audit --budget quick",
+    "how far can my network be trusted?": "nescio audit mymodule:make_net "
+    "--weights w.safetensors --data test.npz --train train.npz",
+    "a guard: of what it answers, at most 2 % are wrong": "nescio guard mymodule:make_net "
+    "--weights w.safetensors --calibration calibration.npz --train train.npz",
+    "its decisions, answer or abstain, about new inputs": "nescio score guard.safetensors "
+    "new.npz --net mymodule:make_net --out decisions.csv",
+}
+
+
+@click.group(
+    cls=Teaching,
+    examples=EXAMPLES,
+    page="guide/command-line.md",
+    context_settings={"help_option_names": HELP},
+)
 @click.version_option(VERSION, prog_name="nescio")
 def main() -> None:
     """Tell when a network does not know.
 
-    \b
-    nescio audit                                   a small network on digits, in a minute
-    nescio audit mymodule:make_net --weights w.safetensors --data test.npz
-    nescio compare                                 which detector finds OOD inputs best?
-    nescio pieces                                  the linear regions of a network, drawn
-    nescio train deep_ensemble --data digits --run runs/digits
-    nescio predict runs/digits --data new.npz --out predictions.csv
-    nescio guard runs/digits --calibration calibration.npz    decisions with a guarantee
-    nescio score guard.safetensors new.npz --out decisions.csv
-    nescio monitor guard.safetensors decisions.csv --state drift.safetensors
-    nescio explain runs/digits --train digits --data digits    what its errors rest on
-    nescio stability runs/digits --data digits     how small a change flips an answer
-    nescio label start pool photos --class-names cat,dog      which samples to label next
-    nescio reproduce know-your-limits --quick      a paper's figures and tables
-    nescio list                                    all measures, losses, recipes, ...
+    Each command has its options and examples in `nescio COMMAND --help`, and says what it is for
+    with `nescio COMMAND --explain`.
     """
+
+
+class Reference(NamedTuple):
+    """A command for a page of reference."""
+
+    name: str  # whole, without nescio: "audit", "label start"
+    group: str  # the heading of `nescio --help` under which it stands
+    command: click.Command
+    help: str  # as --help prints it
+
+
+def reference(columns: int = 100) -> Iterator[Reference]:
+    """Every command and sub-command in the order of `nescio --help`, a group before its own."""
+    root = Context(
+        main,
+        info_name="nescio",
+        terminal_width=columns,
+        max_content_width=columns,
+        help_option_names=HELP,
+    )
+    for name, context in every_command(root):
+        said = context.command.get_help(context)
+        yield Reference(name, COMMANDS[name.split()[0]].group, context.command, said)

@@ -9,27 +9,23 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from nescio.cli.parameters import COUNT as COUNT
+from nescio.cli.parameters import DATA as DATA
+from nescio.cli.parameters import OOD_DATA as OOD_DATA
+from nescio.cli.parameters import PATH as PATH
+from nescio.cli.parameters import POSITIVE as POSITIVE
+from nescio.cli.parameters import Choice as Choice
+from nescio.cli.parameters import Name as Name
+from nescio.cli.parameters import Option as Option
+from nescio.cli.parameters import argument as argument
+from nescio.cli.parameters import data_option as data_option
+from nescio.cli.parameters import option as option
+from nescio.cli.parameters import titled as titled
+
 RESUMABLE = "nescio.resumable"  # in the context: whether a stopped command can be repeated
 WORDS = "nescio.words"  # in the context: the command as it was typed
 DEVICE_CHOSEN = "nescio.device"  # in the context: where networks run
 MOST = 200  # characters of somebody else's message
-COUNT, POSITIVE, PATH = click.IntRange(min=0), click.IntRange(min=1), click.Path()
-
-
-def argument(name: str, **settings: Any) -> click.Argument:
-    """A positional argument of a command."""
-    return click.Argument([name], **settings)
-
-
-def option(names: str, text: str, **settings: Any) -> click.Option:
-    """An option: its names, apart by spaces, and its help; the default is shown."""
-    return click.Option(names.split(), help=text, show_default=True, **settings)
-
-
-def data_option(name: str, text: str, **settings: Any) -> click.Option:
-    """An option that names data: `--train` becomes `train_name`."""
-    return option(f"--{name} {name}_name", text, metavar="DATA", **settings)
-
 
 # fmt: off
 WEIGHTS = option("--weights", "The weights of NETWORK, a state dict in a .safetensors, .pt or .pth "
@@ -40,23 +36,24 @@ OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an in
     "a key such as logits.  [default: NETWORK returns the logits alone]", metavar="KEY")
 HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list heads`, with options "
     "as in gaussian,floor=0.001 or binary,label=0.  [default: class logits, or one logit of labels "
-    "0 and 1; what is unclear is asked for]", metavar="NAME")
-TEST_DATA = data_option("data", "Test data: an .npz file with x and y, a .ts file, the name of a "
-    "data set, or, with --target, a .csv or .parquet file.")
+    "0 and 1; what is unclear is asked for]", metavar="NAME", type=Name("heads"))
 REPEATS = option("--repeats", "Take equal inputs as separate samples, as in tables of few values: "
     "no sample that calibrates the guard is then recognized as training data.", is_flag=True)
 TARGET = option("--target", "The column with the class, or the number that is predicted (several: "
     "a,b); needed for data in a .csv or .parquet file.", metavar="COLUMN")
 CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "
     "outputs; the column of --target may hold them instead of 0, 1, ...", metavar="A,B,...")
-LAYER = option("--layer", "Read the features of this layer, a name or a pattern.  [default: those "
-    "that enter the last linear layer] Repeatable.", multiple=True, metavar="NAME")
+LAYER = option("--layer", "Read the features of this layer, a name or a pattern. Repeatable.  "
+    "[default: those that enter the last linear layer]", multiple=True, metavar="NAME")
+NETWORK = argument("network", required=False, type=PATH)
 SEED = option("--seed", "The seed of all random draws.", default=0, type=COUNT)
 # fmt: on
 
 
 def _read_device(ctx: click.Context, _: click.Parameter, text: str) -> None:
-    """Take note of a device, if it is there."""
+    """Take note of a device, if it is there; the Tab key does not ask."""
+    if ctx.resilient_parsing:
+        return
     import torch
 
     try:
@@ -92,9 +89,15 @@ def device() -> Any:
     return (context.meta if context else {}).get(DEVICE_CHOSEN, torch.device("cpu"))
 
 
-def out_folder(default: str) -> click.Option:
+def test_data(needed: str) -> Option:
+    """The option --data of commands that test; `needed` says when it must be given."""
+    text = "Test data: an .npz file with x and y, a .ts file, the name of a data set, or, with "
+    return data_option("data", f"{text}--target, a .csv or .parquet file.  [{needed}]")
+
+
+def out_folder(default: str) -> Option:
     """The option --out of commands that write several files."""
-    return option("--out", "The folder for the results.", default=default)
+    return option("--out", "The folder for the results.", default=default, type=PATH)
 
 
 def note(text: str) -> None:

@@ -1,32 +1,16 @@
 """`nescio pieces`: the linear regions of a network, drawn and counted."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import torch
-from torch import Tensor, nn
 
-from nescio import data, nets
 from nescio.cli import options as opt
-from nescio.cli.data_names import dataset_named, named
-from nescio.cli.networks import named_predictor
-from nescio.cli.options import data_option, note, option
-from nescio.core import NescioError, as_batch, make_folder
-from nescio.models import Predictor
-from nescio.training import train
-
-if TYPE_CHECKING:
-    from nescio.geometry.regions.picture import Picture
-
-WIDTHS, EPOCHS = (25, 25), 60  # of the network on half-moons
-
+from nescio.cli.options import data_option, option
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network", required=False),
+    opt.NETWORK,
     opt.WEIGHTS,
     opt.NET_OF_RUN,
     data_option("data", "Samples to show: an .npz file with x, or the name of a data set.  "
@@ -37,110 +21,38 @@ PARAMETERS = [
         type=float, metavar="LOW HIGH LOW HIGH"),
     option("--merge", "Join neighbors on which the network is one map.", is_flag=True),
     option("--color", "What the color of a region shows.", default="class",
-        type=click.Choice(["class", "confidence", "random"])),
+        type=opt.Choice(["class", "confidence", "random"])),
     opt.out_folder("nescio-pieces"),
     opt.SEED,
 ]
 # fmt: on
+EXAMPLES = {
+    "a small network that is trained on half-moons": "nescio pieces",
+    "your network of two inputs, on a box": "nescio pieces mymodule:make_net "
+    "--weights w.safetensors --box -3 3 -3 3",
+    "the plane through three samples, for networks of any number of inputs": "nescio pieces "
+    "runs/moons --data half_moons --samples 0 1 2 --color confidence",
+}
 
 
-@click.command(params=PARAMETERS)
-def pieces(
-    network: str | None,
-    weights: str | None,
-    net_name: str | None,
-    data_name: str | None,
-    samples: tuple[int, ...] | None,
-    color: str,
-    out: str,
-    seed: int,
-    **options: Any,
-) -> None:
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="methods/geometry.md")
+def pieces(**words: Any) -> None:
     """Draw and count the linear regions of a ReLU network, exactly.
 
-    NETWORK is package.module:factory, or a folder that `nescio train` wrote, of which the first
-    4 members are drawn. It takes two inputs; of a network with more, --data and --samples choose a
-    plane through three samples. Without NETWORK, a small one is trained on half-moons.
+    On each linear region the network is one affine map. NETWORK is package.module:factory, or a
+    folder that `nescio train` wrote, of which the first 4 members are drawn. It takes two inputs;
+    of a network with more, --data and --samples choose a plane through three samples. Without
+    NETWORK, a small one is trained on half-moons.
 
-    Writes pieces.png, pieces.json and pieces.npz into the folder --out.
+    Prints the number of regions beside published upper bounds, the unbounded ones, the segments of
+    the decision boundary with the directions in which they run to infinity, and the share of the
+    area of each class. Only regions that meet the box are listed: a larger box may show more.
 
-    \b
-    nescio pieces mymodule:make_net --weights w.safetensors --box -3 3 -3 3
-    nescio pieces runs/digits --data digits --samples 0 1 2 --color confidence
+    Writes pieces.png, pieces.json and pieces.npz into the folder --out. The last has all members
+    one after the other: vertices (V, 2), offsets (P + 1,) of the regions in them, maps (P, C, 3)
+    with logits = maps @ (u, v, 1), areas, unbounded, directions, spread, member (P,), and the
+    plane: input = origin + u basis[0] + v basis[1].
     """
-    make_folder(Path(out))  # before the work, not after it
-    if network is None:
-        opt.without_network("box", "merge", "color", "seed")
-        result = picture_moons(seed=seed, **options)
-    else:
-        net = named_predictor(network, weights, net_name)
-        result = picture_files(net, data_name, samples=samples, **options)
-    click.echo(str(result))
-    click.echo(f"picture: {result.save(out, color=color, command=opt.command_line())}")
+    from nescio.cli.work.pieces import draw_named
 
-
-def picture_moons(
-    *, box: Any = None, merge: bool = False, seed: int = 0, progress: bool | None = None
-) -> "Picture":
-    """The linear regions of a small network that is trained on half-moons here."""
-    from nescio.geometry.regions.picture import around_data, picture
-
-    x, y = data.half_moons(seed=seed).train
-    options: dict[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "learning_rate": 5e-3}
-    model = train(
-        lambda: nets.mlp(2, 2, widths=WIDTHS), (x, y), seed=seed, progress=progress, **options
-    )
-    return picture(model.member(0), box or around_data(x), merge=merge, points=x, labels=y)
-
-
-def picture_files(
-    source: nn.Module | Predictor,
-    data_name: str | None = None,
-    *,
-    samples: Sequence[int] | None = None,
-    box: Any = None,
-    merge: bool = False,
-) -> "Picture":
-    """The linear regions of a network or predictor on a box, around data, or through samples."""
-    from nescio.geometry.regions.picture import around_data, picture
-
-    if data_name is None:
-        if samples is not None:
-            raise NescioError("--samples are numbers of samples in --data: add --data test.npz")
-        result = picture(source, box, merge=merge)
-    else:
-        x, y = _samples(data_name)
-        if samples is not None:
-            chosen = list(map(int, samples))
-            if len(chosen) != 3 or not all(0 <= sample < len(x) for sample in chosen):
-                raise NescioError(
-                    f"--samples takes three numbers from 0 to {len(x) - 1}, the samples of the "
-                    f"data; got {' '.join(map(str, chosen))}"
-                )
-            three, labels = x[chosen], None if y is None else y[chosen]
-            result = picture(source, box, merge=merge, plane=three, points=three, labels=labels)
-            result = replace(result, samples=tuple(chosen))
-        else:
-            if x.shape[1:] != (2,):
-                raise NescioError(
-                    f"the samples of {data_name} have shape {tuple(x.shape[1:])}, not 2 features; "
-                    "show the plane through three of them: --samples 0 1 2"
-                )
-            result = picture(source, box or around_data(x), merge=merge, points=x, labels=y)
-    if result.members > len(result.regions):
-        note(f"{result.members} members: only the first {len(result.regions)} are shown")
-    if result.classes == 1:
-        note("the network has one output: no classes, no boundary")
-    return result
-
-
-def _samples(name: str) -> tuple[Tensor, Tensor | None]:
-    """Inputs and, where they are classes, labels: of an .npz, or the test part of a data set."""
-    given = named(name)
-    if given.whole_file:
-        x, y = given.read()
-    else:
-        dataset = dataset_named(name)
-        x, y = dataset.test or dataset.train
-    labels = None if y is None or y.is_floating_point() else y
-    return as_batch(x, torch.float64), labels
+    draw_named(**words)

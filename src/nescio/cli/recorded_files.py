@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nescio.cli import options as opt
-from nescio.cli.options import option
+from nescio.cli.options import option, titled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,9 +26,6 @@ ABOUT_NETWORK = {  # options that say nothing about arrays
 WHAT = {"logits": "(samples, classes)", "features": "(samples, features)", "labels": "(samples,)"}
 
 # fmt: off
-LOGITS = option("--logits", "In place of NETWORK and its data: the logits of a network that runs "
-    "elsewhere, (samples, classes) in an .npy file, or as logits in an .npz file.", type=opt.PATH,
-    metavar="FILE")
 FEATURES = option("--features", "Of the same samples, what enters the last layer, (samples, "
     "features).  [default: the logits serve as features]", type=opt.PATH, metavar="FILE")
 LABELS = option("--labels", "Of the same samples, the classes as whole numbers, (samples,).",
@@ -42,18 +39,35 @@ OOD = [
         metavar="NAME=FILE"),
 ]
 # fmt: on
+PARTS = {
+    "train": "the training samples, which fit the detector",
+    "validation": "other samples than --logits, which fit temperatures and guard",
+}
 
 
-def of_part(part: str, what: str) -> list[click.Option]:
+def of_arrays(
+    *parts: str, labels: bool = True, instead: str = "NETWORK and its data"
+) -> list[opt.Option]:
+    """The options of a network that runs elsewhere: of samples, and of `parts` as in `taken`."""
+    logits = option(
+        "--logits",
+        f"In place of {instead}: the logits of a network that runs elsewhere, (samples, classes) "
+        "in an .npy file, or as logits in an .npz file.",
+        type=opt.PATH,
+        metavar="FILE",
+    )
+    own = [logits, FEATURES, *[LABELS] * labels, PROBABILITIES]
+    for part in parts:
+        own += OOD if part == "ood" else _of_part(part, PARTS[part])
+    return titled("Arrays, of a network that runs elsewhere", *own)
+
+
+def _of_part(part: str, what: str) -> list[opt.Option]:
     """The three options of other samples, such as --train-logits."""
     return [
         option(f"--{part}-{kind}", f"Of {what}, as --{kind}.", type=opt.PATH, metavar="FILE")
         for kind in KINDS
     ]
-
-
-TRAIN = of_part("train", "the training samples, which fit the detector")
-VALIDATION = of_part("validation", "other samples than --logits, which fit temperatures and guard")
 
 
 def taken(options: dict[str, Any], *parts: str) -> "dict[str, Any] | None":

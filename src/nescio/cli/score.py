@@ -10,6 +10,7 @@ import click
 from nescio.cli import options as opt
 from nescio.cli import recorded_files as files
 from nescio.cli.options import note, option
+from nescio.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,25 +25,31 @@ NET_OF_GUARD = option("--net net_name", "The guarded network, package.module:fac
 WEIGHTS_OF_GUARD = option("--weights", "The weights of --net.  [default: those in the guard file]",
     type=opt.PATH, metavar="FILE")
 PARAMETERS = [
-    opt.argument("guard"),
-    opt.argument("inputs", required=False),
+    opt.argument("guard", type=opt.PATH),
+    opt.argument("inputs", required=False, type=opt.DATA),
     NET_OF_GUARD,
     WEIGHTS_OF_GUARD,
     option("--out", "The file to write: .csv, .jsonl or .parquet; of label maps .npz.",
         required=True, type=opt.PATH),
     option("--batch-mb", "How many megabytes of inputs and decisions are in memory at a time, per "
         "thread.",
-        default=16.0, type=click.FloatRange(min=0, min_open=True)),
-    files.LOGITS,
-    files.FEATURES,
-    files.PROBABILITIES,
+        default=16.0, metavar="MB", type=click.FloatRange(min=0, min_open=True)),
+    *files.of_arrays(labels=False, instead="INPUTS"),
     option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
     opt.DEVICE,
 ]
 # fmt: on
+EXAMPLES = {
+    "arrays: x in an .npz file, a network of your own": "nescio score guard.safetensors new.npz "
+    "--net mymodule:make_net --out decisions.csv",
+    "a table; keep= copies columns beside the decisions": "nescio score patients.safetensors "
+    "new-patients.csv:keep=name --out decisions.jsonl",
+    "a network in another framework: what it gave is enough": "nescio score arrays.safetensors "
+    "--logits z.npy --features f.npy --out arrays.csv",
+}
 
 
-@click.command(params=PARAMETERS)
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/guard.md")
 def score(
     guard: str,
     inputs: str | None,
@@ -61,27 +68,20 @@ def score(
     or repeated, if the content of INPUTS is the same. Of files above 256 MB, parts of it and the
     time are compared.
 
-    \b
-    nescio score guard.safetensors new.npz --out decisions.csv
-    nescio score guard.safetensors rows.csv:without=id,class --net mymodule:make_net --out d.parquet
-    nescio score guard.safetensors photos:size=28:mode=gray --out decisions.jsonl
-
     Options follow after a colon: columns=, without= and keep= of tables, header=no of a .csv,
     array= of an .npz, length= of a .ts, size= and mode= of images, or a change such as crop=28.
     Where the guard was made from a table, its columns are taken by name; columns= of other names
-    takes those instead. rows.csv:keep=patient,date copies these columns beside the decisions.
+    takes those instead. rows.csv:keep=patient,date copies these columns beside the decisions. The
+    first row of a .csv is a header if one of its values is not a number, or if they are 0, 1, 2,
+    ... in order.
 
     Each input has one row: sample, decision, label, probability, p_value, score, failure_score,
     rule (which one decided), in_range, set. The shares are printed, and written to a .json file
     beside. An input with a missing value, or an image that cannot be read, is OOD.
 
     The guard of label maps writes an .npz file: label, answered and failure_score (N, H, W), and
-    in_range (N,). It is written at the end, so a run that was stopped starts again.
-
-    The guard of a network in another framework reads what this gave:
-
-    \b
-    nescio score guard.safetensors --logits z.npy --features f.npy --out decisions.csv
+    in_range (N,). It is written at the end, so a run that was stopped starts again. The guard of a
+    network in another framework reads what this gave: --logits and --features.
     """
     from nescio.cli.data_names import guarded_stream  # its help needs none of this
     from nescio.cli.networks import load_guard
@@ -107,7 +107,7 @@ def score(
 
 def _score_maps(made: "MapGuard", stream: "Stream", out: Path, batch_bytes: int) -> None:
     """Write what a guard of label maps says about all images."""
-    from nescio.cli.predict import write_arrays
+    from nescio.cli.work.predict import write_arrays
     from nescio.core import NescioError
 
     if out.suffix != ".npz":

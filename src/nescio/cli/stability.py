@@ -9,15 +9,16 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import option
+from nescio.cli.verbs import Verb
 
 # fmt: off
 PARAMETERS = [
-    opt.argument("network"),
+    opt.argument("network", type=opt.PATH),
     opt.WEIGHTS,
     opt.NET_OF_RUN,
-    opt.TEST_DATA,
+    opt.test_data("required"),
     option("--norm", "The norm of changes of inputs and of logits.", default="linf",
-        type=click.Choice(["linf", "l2", "l1"])),
+        type=opt.Choice(["linf", "l2", "l1"])),
     option("--samples", "The number of correct answers that are attacked, and of images that are "
         "deformed.", default=100, type=opt.POSITIVE),
     option("--steps", "The number of steps of each attack; a patch takes 15 times as many.",
@@ -35,7 +36,14 @@ PARAMETERS = [
 # fmt: on
 
 
-@click.command(params=PARAMETERS)
+EXAMPLES = {
+    "your network": "nescio stability mymodule:make_net --weights w.safetensors --data test.npz",
+    "a trained run, in another norm, on fewer samples": "nescio stability runs/moons "
+    "--data half_moons --norm l2 --samples 20",
+}
+
+
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="methods/stability.md")
 def stability(
     network: str,
     weights: str | None,
@@ -46,18 +54,13 @@ def stability(
     out: str,
     **options: Any,
 ) -> None:
-    """Measure how far answers follow small changes: attacks, deformations, Lipschitz constants.
+    """Measure how small a change of an input flips an answer.
 
     NETWORK is package.module:factory, or a folder that `nescio train` wrote. Says how small a
     change flips correct answers, how fast the logits can change (exactly on the linear regions of a
     ReLU network, with bounds on both sides over all inputs), and how many labels change when images
     are turned, moved or deformed. Writes stability.json into the folder --out, and for images
     adversarial.png, deformations.png, and with --patch patch.png, to print, and patched.png.
-
-    \b
-    nescio stability runs/mnist --data mnist
-    nescio stability runs/mnist --data mnist --norm l2 --samples 300 --patch
-    nescio stability mymodule:net --weights w.safetensors --data test.npz
     """
     from nescio.cli.data_names import data_to_test, input_columns, labeled
     from nescio.cli.networks import named_predictor, output_named

@@ -10,21 +10,9 @@ from torch import Tensor
 
 from nescio.cli import options as opt
 from nescio.cli.data_names import inputs_named, labeled, named
-from nescio.cli.options import note, option
+from nescio.cli.options import note
 from nescio.core import NescioError, generator
 from nescio.data import Dataset, readers
-
-# fmt: off
-UNLABELED = [
-    option("--unlabeled", "Inputs without labels, for recipes such as mean_teacher: an .npz file "
-        "with x alone, a table without the target, or the training inputs of a data set.",
-        metavar="DATA"),
-    option("--unlabeled-size", "The number of unlabeled inputs per step.  [default: the batch "
-        "size]", type=opt.POSITIVE),
-    option("--labels", "Train on this number of labeled samples, drawn by --seed, equally many of "
-        "each class.  [default: all]", type=opt.POSITIVE),
-]
-# fmt: on
 
 
 def unlabeled_inputs(text: str, dataset: Dataset, table: Mapping[str, Any]) -> Tensor:

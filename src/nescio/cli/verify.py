@@ -12,6 +12,7 @@ import click
 
 from nescio.cli import options as opt
 from nescio.cli.options import note, option
+from nescio.cli.verbs import Verb
 
 if TYPE_CHECKING:
     from nescio.evaluation import Card, Check
@@ -20,7 +21,7 @@ VERBS = ("audit", "guard")  # of commands that a card may hold
 GUARD = "guard.safetensors"
 # fmt: off
 PARAMETERS = [
-    opt.argument("card"),
+    opt.argument("card", type=opt.PATH),
     option("--file files", "Where a file of the card is now: NAME=PATH, with the name on the card. "
         "Repeatable.", multiple=True, metavar="NAME=PATH"),
     option("--key", "Also check that this key signed: the public key, or the shared secret.",
@@ -32,21 +33,25 @@ PARAMETERS = [
 # fmt: on
 
 
-@click.command(params=PARAMETERS)
+EXAMPLES = {
+    "run the commands of the card again": "nescio verify card.json",
+    "only the card, its signature and its files": "nescio verify card.json --no-run",
+    "a file that is elsewhere now": "nescio verify card.json --file test.npz=moved/test.npz "
+    "--no-run",
+}
+
+
+@click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="guide/card.md")
 def verify(
     card: str, files: tuple[str, ...], key: str | None, against: str | None, no_run: bool
 ) -> None:
-    """Compute every claim of a safety card again, and compare to the last printed digit.
+    """Compute every claim of a safety card again, and compare.
 
-    First the card itself is checked, its signature, and the SHA-256 of every file. Only if they
-    are right, the commands of the card are run in a temporary folder, from the current one: `nescio
-    audit` and `nescio guard`, nothing else. A network of your own is made by its module, whose
-    file is among those that were checked; what the module imports is not.
-
-    \b
-    nescio verify card.json
-    nescio verify card.json --key public.pem
-    nescio verify card.json --file test.npz=/data/test.npz
+    Numbers are compared to the last printed digit. First the card itself is checked, its signature,
+    and the SHA-256 of every file. Only if they are right, the commands of the card are run in a
+    temporary folder, from the current one: `nescio audit` and `nescio guard`, nothing else. A
+    network of your own is made by its module, whose file is among those that were checked; what
+    the module imports is not.
 
     Ends with 0 if all is the same, 2 if something was not checked, 3 if something differs.
     """

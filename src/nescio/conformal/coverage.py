@@ -84,7 +84,7 @@ def coverage(sets: Any, labels: Any, *, groups: Any = None, level: float = 0.95)
 
 @dataclass(frozen=True)
 class IntervalCoverage:
-    """Of each target: the share covered, with its exact interval, and the mean width.
+    """How often intervals hold each target, with the exact interval, and their mean width.
 
     covered: share of each target in its interval, with the exact interval of the share.
     width: mean width of the intervals of each target.

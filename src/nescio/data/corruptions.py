@@ -298,7 +298,11 @@ def pixelation(*, share: float = 0.16) -> Shifted:
 def warp(x: Tensor, turn: Tensor, move: Tensor, *, beyond: str = "zeros") -> Tensor:
     """Images whose pixel at position q is that of `x` at `turn (q - middle) + middle - move`.
 
-    Bilinear between pixels. Positions are (column, row) in pixels; turn: (N, 2, 2); move: (N, 2).
+    Bilinear between pixels. Positions are (column, row) in pixels.
+
+    x: images, `(N, C, H, W)`.
+    turn: matrices, `(N, 2, 2)`.
+    move: shifts in pixels, `(N, 2)`.
     beyond: what is beyond the edge, "zeros", or "border" for the nearest pixel of the image.
     """
     positions = _positions(x)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Part: TypeAlias = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Inputs x (N, ...) float32 with labels (N,) int64, or targets (N, D) float32.
 
@@ -54,6 +54,12 @@ class Dataset:
                 f"the train part of {self.name!r} has one label only, "
                 f"{int(own.min())}; a classifier needs at least two"
             )
+
+    def __repr__(self) -> str:
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        sizes = ", ".join(f"{len(part[0])} {name}" for name, part in parts.items() if part)
+        kind = "regression" if self.classes is None else f"{self.classes} classes"
+        return f"Dataset({self.name}: {sizes}; inputs {self.features}, {kind})"
 
     @property
     def features(self) -> tuple[int, ...]:

@@ -218,6 +218,19 @@ def column_parts(inputs: Inputs | None, layout: Layout) -> Iterator[tuple[str, T
         yield kind, part[:, :own], part[:, own:]
 
 
+def as_encoded(x: Tensor, layout: Layout) -> Tensor:
+    """The nearest rows that an encoding gives: one level or flag, or a number, of each column."""
+    rows = []
+    for kind, own, flags in column_parts(x, layout):
+        known = own if kind == "categorical" else torch.full_like(own, 0.5)  # unless a flag is more
+        marks = torch.cat([known, flags], 1)
+        chosen = torch.zeros_like(marks).scatter_(1, marks.argmax(1, keepdim=True), 1.0)
+        if kind != "categorical":
+            chosen[:, :1] *= own
+        rows.append(chosen)
+    return torch.cat(rows, 1).to(x.dtype)
+
+
 def marked(own: Tensor, flags: Tensor) -> Tensor:
     """Levels and flags `(N, K)` of a categorical column, of which each row has exactly one."""
     marks = torch.cat([own, flags], 1)

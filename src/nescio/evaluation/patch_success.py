@@ -36,7 +36,7 @@ class PatchSuccess:
     gain: Interval
 
     def words(self) -> str:
-        """One sentence."""
+        """The shares in one sentence."""
         what = "wrongly" if self.target is None else f"as class {self.target}"
         return (
             f"Of {self.samples} images, {_per_cent(self.share)} are answered {what} with the patch "

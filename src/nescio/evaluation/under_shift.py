@@ -157,7 +157,7 @@ class ShiftCurves:
 
     @property
     def strengths(self) -> list[float]:
-        """At which everything was measured."""
+        """The strengths at which everything was measured."""
         return [one.strength or 0.0 for one in self.sets]
 
     def subjects(self, metric: str) -> list[str]:

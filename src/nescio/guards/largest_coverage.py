@@ -169,8 +169,8 @@ def first_rank(samples: int, risk: float, confidence: float) -> int:
     """How many of the `samples` the first test of a `risk` at a `confidence` answers.
 
     It begins well below the coverage that may be reached, with enough samples that a few errors
-    by chance do not end it; and not with one sample more than these errors need. With few
-    samples: the fewest that can show the risk at all, or all of them.
+    by chance do not end it; and not with one sample more than these errors need. Of few
+    samples it is the fewest that can show the risk at all, or all of them.
     """
     most = min(FIRST * samples, max(SMALL * samples, fewest(risk, confidence, SPARE)))
     forgiven = upper_bound(np.arange(math.ceil(risk * most)), int(most), confidence) <= risk

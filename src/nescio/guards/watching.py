@@ -41,7 +41,7 @@ class Range:
     """The shape of inputs and the numbers they held at calibration."""
 
     shape: Shape  # of one input
-    low: Tensor  # of a table (F,), one per column; of several tensors all, by name; otherwise (1,)
+    low: Tensor  # of a table (F,), one per column; of several tensors all, by name; or (1,)
     high: Tensor
     kinds: Mapping[str, str] = field(default_factory=dict)  # number types of several tensors
 
@@ -66,7 +66,7 @@ def learn_range(x: Inputs) -> Range:
         high = torch.cat([known.high.expand(size) for known, size in each])
         kinds = {n: str(p.dtype).removeprefix("torch.") for n, p in x.parts.items()}
         return Range(shape_of(x), low, high, kinds)
-    table = x.ndim == 2
+    table = x.ndim == 2 and x.is_floating_point()  # tokens have one range, whatever their position
     ends = [x.amin(0), x.amax(0)] if table else [x.min()[None], x.max()[None]]
     low, high = (as_batch(end, torch.float64) for end in ends)
     room = (TAIL if table else SLACK) * (high - low)

@@ -106,6 +106,8 @@ def acet(
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
+    Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
+
     base: the loss that the term is added to.
     ood: source of the OOD inputs, in the units of the training inputs.
     weight: factor on the term.

@@ -107,8 +107,9 @@ def prior_exposure(
 ) -> Loss:
     """Add `weight` times KL(q || Dir(1)) on OOD inputs, in one batch with the others.
 
+    ood: noise or data, in the units of the training inputs, as in `ceda`.
     weight: equal to the prior weight of `base`, an OOD input counts as much as a sample.
-    ood, share, pool: as in `ceda`; noise or data, in the units of the training inputs.
+    share, pool: as in `ceda`.
     """
     loss = ceda(base, ood, weight=weight, form="flat", share=share, pool=pool)
     text = f"prior_exposure({base.description}, {ood.description}, {weight=}, {share=}, {pool=})"

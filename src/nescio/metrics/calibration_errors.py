@@ -208,7 +208,7 @@ def _cell_residuals(sure: NDArray[Any], right: NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """A score as `uncertainty - resolution + reliability + within`.
+    """A Brier score or NLL in parts: `uncertainty - resolution + reliability + within`.
 
     score: the Brier score or the NLL.
     uncertainty: the score of always answering the shares of labels among all samples.

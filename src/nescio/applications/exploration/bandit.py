@@ -41,7 +41,7 @@ class Bandit:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation: the features and a constant 1."""
+        """The shape of one observation: the features and a constant 1."""
         return (self.features + 1,)
 
     def means(self, seeds: Sequence[int]) -> Tensor:

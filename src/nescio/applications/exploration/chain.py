@@ -51,11 +51,11 @@ class Chain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation: a 1 at the state, zeros elsewhere."""
+        """The shape of one observation: a 1 at the state, zeros elsewhere."""
         return (self.length,)
 
     def observations(self) -> Tensor:
-        """Of all states, in their order."""
+        """The observations of all states, in their order."""
         return torch.eye(self.length)
 
     def start(self, seeds: Sequence[int]) -> "ChainRuns":

@@ -51,7 +51,7 @@ class ContinuingRuns(Runs, Protocol):
 
 
 class Environment(Protocol):
-    """A frozen dataclass whose fields are numbers and texts."""
+    """A world that agents learn in: a frozen dataclass whose fields are numbers and texts."""
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class Environment(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation."""
+        """The shape of one observation."""
         ...
 
     @property

@@ -26,7 +26,6 @@ class GymEnvironment:
     steps: decisions of the longest episode.
     solved: mean reward over the last `window` episodes that counts as solved; None: none does.
     window: number of episodes for that mean.
-    continuing: always False: each episode begins again.
     """
 
     name: str
@@ -41,7 +40,7 @@ class GymEnvironment:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one observation."""
+        """The shape of one observation."""
         return (len(self.ranges),)
 
     def start(self, seeds: Sequence[int]) -> "GymRuns":

@@ -70,17 +70,17 @@ class Rewards:
 
     @property
     def agent(self) -> str:
-        """Its name."""
+        """The name of the agent."""
         return str(self.settings.get("agent", {}).get("name", ""))
 
     @property
     def environment(self) -> str:
-        """Its name."""
+        """The name of the environment."""
         return str(self.settings.get("environment", {}).get("name", ""))
 
     @property
     def episodes(self) -> int:
-        """How many there were."""
+        """The number of episodes."""
         return int(self.rewards.shape[1])
 
     def averaged(self, window: int | None = None) -> Floats:

@@ -36,7 +36,7 @@ ATTACK_STEPS = 50  # of the attack on noise
 GUARD = "guard.safetensors"  # beside the page
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """The findings of an audit, section by section; `guard` decides about new inputs.
 
@@ -45,7 +45,7 @@ class Audit:
     """
 
     findings: Findings | RegressionFindings
-    guard: Guard | RegressionGuard | None = field(default=None, repr=False, compare=False)
+    guard: Guard | RegressionGuard | None = field(default=None, compare=False)
 
     @property
     def results(self) -> Results:
@@ -129,6 +129,10 @@ class Audit:
         assert self.findings.guard is not None
         guard: Any = replace(self.findings.guard, **changes)
         return replace(self, findings=replace(self.findings, guard=guard))
+
+    def __repr__(self) -> str:
+        numbers = len(self.verdict.findings)
+        return f"Audit({self.verdict.status}: {numbers} numbers with a limit, guard={self.guard!r})"
 
     def __str__(self) -> str:
         from nescio.report import audit_text

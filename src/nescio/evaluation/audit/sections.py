@@ -162,7 +162,7 @@ def section(
 
 
 def in_order() -> list[AuditSection]:
-    """All sections of the registry, as they stand on the page."""
+    """All sections of the registry, in the order of the page."""
     every = cast("Iterable[AuditSection]", audit_sections.values())
     return sorted(every, key=lambda one: (one.place, one.name))
 

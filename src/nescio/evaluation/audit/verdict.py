@@ -56,7 +56,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """Of the command `nescio audit`: 0 pass, 2 attention, 3 fail."""
+        """The exit code of the command `nescio audit`: 0 pass, 2 attention, 3 fail."""
         return EXIT_CODES[self.status]
 
     def of(self, status: Status) -> list[Finding]:

@@ -53,7 +53,7 @@ class AdversarialNoise:
 
     @property
     def description(self) -> str:
-        """What tells two such sets apart."""
+        """The set in words, with all its options."""
         near = f"{self.count} of {self.ood.description}"
         return f"adversarial noise ({_options(self)}) near {near}"
 
@@ -107,7 +107,7 @@ class AdversarialSamples:
 
     @property
     def description(self) -> str:
-        """What tells two such sets apart."""
+        """The set in words, with all its options."""
         near = "all" if self.count is None else self.count
         return f"adversarial samples ({_options(self)}) near {near} of the in-distribution data"
 

@@ -53,7 +53,7 @@ class AuditDiff:
 
     @property
     def exit_code(self) -> int:
-        """Of the command `nescio diff`: 3 if a number got worse, otherwise 0."""
+        """The exit code of the command `nescio diff`: 3 if a number got worse, otherwise 0."""
         return 3 if self.worse else 0
 
     def __str__(self) -> str:

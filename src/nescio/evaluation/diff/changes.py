@@ -51,7 +51,7 @@ class Change:
 
     @property
     def difference(self) -> float:
-        """After less before."""
+        """The number after less that before."""
         return self.after - self.before
 
     @property

@@ -71,7 +71,7 @@ class GroupTable:
 
     @property
     def worst(self) -> GroupRow:
-        """The lowest accuracy."""
+        """The group of the lowest accuracy."""
         return min(self.rows, key=lambda row: (row.accuracy.value, -row.samples))
 
 

@@ -35,7 +35,7 @@ class FarOutputs:
 
     @property
     def sign(self) -> Tensor:
-        """Of each slope, -1, 0 or 1; NaN where rounding leaves it open, `(M, N, O)`."""
+        """The sign of each slope, -1, 0 or 1; NaN where rounding leaves it open, `(M, N, O)`."""
         slope, bound = self.slope, self.error[..., None]
         open_ = self.undecided[..., None] | ((slope != 0) & (slope.abs() <= bound))
         return slope.sign().masked_fill(open_, torch.nan)

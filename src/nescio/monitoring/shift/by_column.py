@@ -51,7 +51,7 @@ class ColumnShifts:
 
     @property
     def p_value(self) -> float:
-        """Of no shift in any column: the smallest adjusted one."""
+        """The p-value of no shift in any column: the smallest adjusted one."""
         return min(row.adjusted for row in self.rows)
 
     def shifted(self, level: float = 0.05) -> list[str]:
@@ -60,6 +60,13 @@ class ColumnShifts:
         level: the largest adjusted p-value.
         """
         return list(dict.fromkeys(row.column for row in self.rows if row.adjusted <= level))
+
+    def __str__(self) -> str:
+        """One line per test, the smallest p-value first."""
+        rows = sorted(self.rows, key=lambda row: row.p_value)
+        width = max(len("column"), *(len(row.column) for row in rows))
+        lines = [f"{row.column:<{width}}  {row.adjusted:<16.3g}  {row.test}" for row in rows]
+        return "\n".join([f"{'column':<{width}}  adjusted p-value  test", *lines])
 
 
 def by_column(

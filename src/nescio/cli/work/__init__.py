@@ -1,0 +1,1 @@
+"""What the commands do: one file per verb, loaded when the command is called."""
