@@ -21,9 +21,9 @@ def _converted(found: re.Match[str]) -> str:
     latex = html.unescape(found[3]).strip()
     display = "block" if found[2] == "[" else "inline"
     try:
-        made = convert(latex, display=display)
+        made = convert(re.sub(r"\\arg\b", r"\\operatorname{arg}", latex), display=display)
     except Exception as error:  # of many kinds
         raise FormulaError(f"the formula {latex!r} cannot be converted: {error!r}") from error
-    if re.search(r"<m[io]>\\[A-Za-z]+</m[io]>", made):
-        raise FormulaError(f"the formula {latex!r} has a command that is not known")
+    if unknown := re.search(r"<m[io]>(\\[A-Za-z]+)</m[io]>", made):
+        raise FormulaError(f"the formula {latex!r} has an unknown command, {unknown[1]}")
     return made if display == "inline" else f'<div class="formula">{made}</div>'

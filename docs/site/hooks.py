@@ -42,6 +42,7 @@ LINK = re.compile(
 )  # or code, to skip it
 NAMED = re.compile(r"<(a|h[1-6]|pre)\b.*?</\1>|<code>([A-Za-z_.]+|nescio [a-z]+)</code>", re.DOTALL)
 TABLE = re.compile(r'<table(?! class="(?:sheet|highlighttable))[^>]*>(.*?)</table>', re.DOTALL)
+OPTION = re.compile(r"<code>(--[a-z-]+)</code>")  # which does not break after a hyphen
 SEARCH = 'data-md-component="search" role="dialog" aria-label="Search"'
 
 
@@ -140,6 +141,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     path = page.file.src_uri
     if path.startswith(api.FOLDER):
         page.meta["search"] = {"boost": 0.4}  # below the pages that explain
+    if path == gallery.PAGE:
+        page.meta["hide"] = ["navigation", "toc"]
     if not path.startswith(UNCHECKED):
         for line, text in names.problems(markdown):
             log.warning(f"{path}:{line}: {text}")
@@ -174,9 +177,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         link = target and posixpath.relpath(target, here)
         return f'<a class="name" href="{link}">{found[0]}</a>' if target else found[0]
 
-    return TABLE.sub(
-        r'<div class="scroll"><table class="sheet">\1</table></div>', NAMED.sub(linked, html)
-    )
+    html = OPTION.sub(r'<code class="option">\1</code>', NAMED.sub(linked, html))
+    return TABLE.sub(r'<div class="scroll"><table class="sheet">\1</table></div>', html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001

@@ -72,7 +72,8 @@ def spans(text: str) -> Iterator[tuple[int, str]]:
     """The code spans of a page that are not in its blocks, with their lines."""
     prose = BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
     for found in SPAN.finditer(prose):
-        yield prose.count("\n", 0, found.start()) + 1, " ".join(found[2].split())
+        code = " ".join(found[2].split()).replace("\\|", "|")  # as tables write it
+        yield prose.count("\n", 0, found.start()) + 1, code
 
 
 def problems(text: str) -> list[Problem]:
@@ -133,13 +134,17 @@ def _names(here: Any) -> list[str]:
 
 
 def shell_lines(code: str) -> Iterator[tuple[int, str]]:
-    """The commands of a block with the offset of their first line; continued lines are joined."""
+    """The commands of a block with the offset of their first line; continued lines are joined.
+
+    Those that are said to be wrong, with exit code 1, are left out.
+    """
     joined, start = "", 0
     for number, line in enumerate(code.splitlines()):
         start = start if joined else number
         joined += line.removesuffix("\\")
         if not line.endswith("\\"):
-            if (command := joined.split(" # ")[0].strip()) and not command.startswith("#"):
+            command, _, remark = joined.strip().partition(" # ")
+            if command and not command.startswith("#") and remark != "exit code 1":
                 yield start, command
             joined = ""
 

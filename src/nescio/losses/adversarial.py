@@ -89,7 +89,8 @@ def virtual_adversarial(
     """Add the divergence between the answers at x and at the worst input within `radius`.
 
     Distances are measured in units of each feature's training range. Labels are never read: where
-    a step has unlabeled inputs, all its inputs count alike.
+    a step has unlabeled inputs, all its inputs count alike. The statistics of BatchNorm count every
+    pass, also those at moved inputs, where the published code counts the first alone.
 
     base: the loss that the term is added to.
     radius: how far the worst input may be.

@@ -4,7 +4,10 @@ The Pi-model (Laine and Aila, 2017), the mean teacher (Tarvainen and Valpola, 20
 consistency under transformations of Sajjadi et al. (2016). All compare class probabilities of the
 labeled and the unlabeled inputs of a step. The base loss is the mean over the labels. The papers
 divide it by all inputs of the batch, and multiply the largest weight by labels / inputs: the same
-objective times labels / inputs.
+objective times labels / inputs, a factor that Adam does not see.
+
+Labeled and unlabeled inputs run in one batch, so that the statistics of BatchNorm are those of
+both. The second pass of `pi_model` counts in them, the teacher's does not.
 """
 
 import math
@@ -55,7 +58,9 @@ def mean_teacher(
 ) -> Loss:
     """Add the squared distance from the answers of the averaged network, which is the result.
 
-    An `average` of the training replaces both decays.
+    The averaged network is validated, kept by `patience`, returned and saved. As published, the
+    teacher runs in training mode; unlike there, the statistics of BatchNorm are averaged too. An
+    `average` of the training replaces both decays.
 
     base: the loss that the term is added to.
     weight: weight of the distance, the mean over inputs and classes.

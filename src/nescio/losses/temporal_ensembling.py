@@ -23,7 +23,8 @@ def temporal_ensembling(
 
     Each time an input comes, labeled or unlabeled, its average becomes Z = momentum * Z + (1 -
     momentum) * p. The target is Z / (1 - momentum^t) after t times; before the first time there is
-    none. It stores a number per member, input and class.
+    none. It stores a number per member, input and class, also in checkpoints; more than 4 GB are
+    refused.
 
     base: the loss that the term is added to.
     weight: weight of the distance, the mean over inputs and classes.

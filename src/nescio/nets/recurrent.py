@@ -3,6 +3,11 @@
 Variational dropout (Gal and Ghahramani, 2016b) has one mask per sequence for inputs, states and
 outputs, the same at every step, and drops words by type. Naive dropout has a new mask at every step
 and none for states. `nescio.nets.recurrent_layers` says where the masks come from.
+
+One mask serves all gates of a layer (the paper's tied weights). The cell of an LSTM and the state
+that a GRU carries over are not dropped; what the gates read is. In training every sequence has its
+own masks. A pass of MC dropout is one network: all sequences share its masks, so that an answer
+does not depend on the batch. Naive masks are drawn for the padded length.
 """
 
 from collections.abc import Sequence
@@ -38,8 +43,9 @@ def lstm(
         lstm(20, 6, vocabulary=5000, dropout=0.25, word_dropout=0.1)
 
     inputs: shape of one sequence, `(channels + 1, length)`; the last channel is 1 where there is a
-      step and 0 in the padding. Sequences of other lengths run as well. With `vocabulary` a
-      sequence is `(length,)` whole numbers.
+      step and 0 in the padding. Sequences of other lengths run as well; one of padding alone is
+      refused. `nescio.train(..., standardize=True)` scales channels over the marked steps. With
+      `vocabulary` a sequence is `(length,)` whole numbers.
     outputs: number of outputs, such as classes.
     width: size of the states.
     depth: number of layers.
@@ -96,8 +102,9 @@ def gru(
         gru((13, 29), 9, width=64, dropout=0.25)
 
     inputs: shape of one sequence, `(channels + 1, length)`; the last channel is 1 where there is a
-      step and 0 in the padding. Sequences of other lengths run as well. With `vocabulary` a
-      sequence is `(length,)` whole numbers.
+      step and 0 in the padding. Sequences of other lengths run as well; one of padding alone is
+      refused. `nescio.train(..., standardize=True)` scales channels over the marked steps. With
+      `vocabulary` a sequence is `(length,)` whole numbers.
     outputs: number of outputs, such as classes.
     width: size of the states.
     depth: number of layers.

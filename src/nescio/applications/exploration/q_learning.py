@@ -2,6 +2,8 @@
 
 The target of a transition is r + discount * Q'(s', argmax_a Q(s', a)), where Q' is the target
 network (double Q-learning, van Hasselt et al., 2016), and the loss (Q(s, a) - target)^2.
+An episode that reaches its limit of steps is cut off, not ended: its last value is still estimated
+from what would come after.
 """
 
 from collections.abc import Mapping, Sequence
