@@ -53,6 +53,7 @@ def test_pages_say_what_their_command_is_about() -> None:
     ("markdown", "said"),
     [
         ("# Title\n\nOne.\nTwo.\n\nThree.", "One. Two."),
+        ("# T\n\n    nescio list  code\n\nAfter code.", "After code."),
         ("# T\n\n<!-- setup\nx = 1\n\ny = 2\n-->\n\nText.", "Text."),
         ("# T\n\n![A picture](a.png)\n\n<p>x</p>\n\nA [link](b.md#c).", "A link."),
         ("# T\n\n```bash\nnescio audit\n\nmore\n```\n\nAfter `a_b` and *c* and **d e**.",
