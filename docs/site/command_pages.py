@@ -10,11 +10,11 @@ import re
 import sys
 from pathlib import Path
 
+import prose
+
 DOCS = Path(__file__).parent.parent
 FILE = DOCS.parent / "src" / "nescio" / "cli" / "pages.json"
-NOT_PROSE = re.compile(
-    r"#|!\[|!!!|\?\?\?|\||>|<|[-*+] |\d+\. |\$\$|\[!|---|===|```|~~~|:::| {4}|\t"
-)
+EMPHASIS = re.compile(r"(\*\*|\*|__|\b_|_\b)(?=\S)(.+?)(?<=\S)\1")
 
 
 def pages() -> dict[str, str]:
@@ -27,27 +27,17 @@ def pages() -> dict[str, str]:
 
 
 def first_paragraph(markdown: str) -> str:
-    """The first paragraph of prose, in one line: links become their text, code marks stay.
+    """The first paragraph of a page without marks but those of code.
 
     >>> first_paragraph("# Title\\n\\n![a](b.png)\\n\\nRead *this* [page](x.md) about\\n`nescio`:")
     'Read this page about `nescio`.'
     """
-    text = re.sub(r"\A---\n.*?\n---\n|<!--.*?-->", "", markdown, flags=re.DOTALL)
-    text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
-    for block in re.split(r"\n\s*\n", text):
-        lines = [line for line in block.strip("\n").split("\n") if not line.startswith("#")]
-        if lines and lines[0].strip() and not NOT_PROSE.match(lines[0]):
-            return _plain(" ".join(lines))
-    raise ValueError("the page has no paragraph of prose")
-
-
-def _plain(text: str) -> str:
-    """Without links, pictures, emphasis and tags; what is code stays as it is."""
-    parts = re.split(r"(`[^`]*`)", re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text))
-    for place in range(0, len(parts), 2):
-        part = re.sub(r"</?[a-zA-Z][^>]*>|\{[:#.][^}]*\}", "", parts[place])
-        parts[place] = re.sub(r"(\*\*|\*|__|\b_|_\b)(?=\S)(.+?)(?<=\S)\1", r"\2", part)
-    plain = " ".join("".join(parts).split())
+    said = prose.opening(markdown)
+    if not said:
+        raise ValueError("the page has no paragraph of prose")
+    parts = re.split(r"(`[^`]*`)", said)
+    parts[::2] = [EMPHASIS.sub(r"\2", part) for part in parts[::2]]
+    plain = "".join(parts)
     return f"{plain[:-1]}." if plain.endswith(":") else plain  # what it announces is left out
 
 

@@ -32,7 +32,7 @@ def title(text: str, otherwise: str = "") -> str:
 def opening(text: str) -> str:
     """The first paragraph on one line, links as their words."""
     parts = FENCE.sub("", without_setup(text)).split("\n\n")
-    plain = (part.strip() for part in parts if TEXT.match(part.strip()))
+    plain = (part for part in parts if TEXT.match(part.lstrip("\n")))  # code may be indented
     return without_links(" ".join(next(plain, "").split()))
 
 

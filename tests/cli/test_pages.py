@@ -1,7 +1,8 @@
 """`nescio COMMAND --explain` prints the first paragraph of the page about the command."""
 
-import importlib.util
+import importlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,11 +18,10 @@ Run = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = ROOT / "docs" / "site" / "command_pages.py"
-    spec = importlib.util.spec_from_file_location("command_pages", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    tools = str(ROOT / "docs" / "site")
+    if tools not in sys.path:
+        sys.path.append(tools)
+    return importlib.import_module("command_pages")
 
 
 def test_the_paragraphs_are_those_of_the_pages(script: ModuleType) -> None:
@@ -53,10 +53,9 @@ def test_pages_say_what_their_command_is_about() -> None:
     ("markdown", "said"),
     [
         ("# Title\n\nOne.\nTwo.\n\nThree.", "One. Two."),
-        ("# Title\nOne line below.", "One line below."),
-        ("---\ntitle: x\n---\n# T\n\n<!-- setup\nx = 1\n\ny = 2\n-->\n\nText.", "Text."),
-        ("# T\n\n![A picture](a.png)\n\n<p>x</p>\n\nA [link](b.md#c) and [two][2].",
-         "A link and two."),
+        ("# T\n\n    nescio list  code\n\nAfter code.", "After code."),
+        ("# T\n\n<!-- setup\nx = 1\n\ny = 2\n-->\n\nText.", "Text."),
+        ("# T\n\n![A picture](a.png)\n\n<p>x</p>\n\nA [link](b.md#c).", "A link."),
         ("# T\n\n```bash\nnescio audit\n\nmore\n```\n\nAfter `a_b` and *c* and **d e**.",
          "After `a_b` and c and d e."),
         ("# T\n\n!!! note\n    Inside.\n\n| a | b |\n|---|---|\n\n- one\n- two\n\nAt last:",
