@@ -3,7 +3,8 @@
 Blocks marked `python` and `bash` run in order, in one empty folder per page. A line of `bash` that
 ends in `# exit code 2` must end with this code, every other with 0. Blocks marked `sh` are not run
 (they need the network, Docker or hours). Public names and nescio commands exist. A comment
-`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`.
+`<!-- setup` holds Python that makes the files of a page and is not shown. Output is `text`. A block
+with `title="own.py"` is the file of this name, which the reader writes.
 """
 
 import re
@@ -36,7 +37,9 @@ SHELL = re.compile(r"[|&;<>$*`]")
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
     """The kind and the code of each block; what sets up a page is `python`."""
-    return ((block.kind, block.code) for block in names.blocks(page.read_text()))
+    for block in names.blocks(page.read_text()):
+        written = f"import pathlib; pathlib.Path({block.file!r}).write_text({block.code!r})"
+        yield block.kind, written if block.file and block.kind == "python" else block.code
 
 
 def commands(code: str) -> Iterator[tuple[str, int]]:

@@ -18,7 +18,7 @@ from nescio.cli.main import main
 from nescio.spelling import did_you_mean
 
 BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<kind>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```|"
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)```|"
     r"^<!-- setup\n(?P<setup>.*?)^-->\n?",
     re.DOTALL | re.MULTILINE,
 )
@@ -55,6 +55,7 @@ class Block(NamedTuple):
     kind: str
     code: str
     line: int  # of its first line of code
+    file: str = ""  # the file that a reader writes, `title="own.py"`
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -62,14 +63,17 @@ def blocks(text: str) -> Iterator[Block]:
     for found in BLOCK.finditer(text):
         part = "code" if found["kind"] else "setup"
         line = text.count("\n", 0, found.start(part)) + 1
-        yield Block(found["kind"] or "python", textwrap.dedent(found[part]), line)
+        file = re.search(r'title="([\w.]+)"', found["info"] or "")
+        code = textwrap.dedent(found[part])
+        yield Block(found["kind"] or "python", code, line, file[1] if file else "")
 
 
 def spans(text: str) -> Iterator[tuple[int, str]]:
     """The code spans of a page that are not in its blocks, with their lines."""
     prose = BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
     for found in SPAN.finditer(prose):
-        yield prose.count("\n", 0, found.start()) + 1, " ".join(found[2].split())
+        code = " ".join(found[2].split()).replace("\\|", "|")  # as tables write it
+        yield prose.count("\n", 0, found.start()) + 1, code
 
 
 def problems(text: str) -> list[Problem]:
@@ -130,13 +134,17 @@ def _names(here: Any) -> list[str]:
 
 
 def shell_lines(code: str) -> Iterator[tuple[int, str]]:
-    """The commands of a block with the offset of their first line; continued lines are joined."""
+    """The commands of a block with the offset of their first line; continued lines are joined.
+
+    Those that are said to be wrong, with exit code 1, are left out.
+    """
     joined, start = "", 0
     for number, line in enumerate(code.splitlines()):
         start = start if joined else number
         joined += line.removesuffix("\\")
         if not line.endswith("\\"):
-            if (command := joined.split(" # ")[0].strip()) and not command.startswith("#"):
+            command, _, remark = joined.strip().partition(" # ")
+            if command and not command.startswith("#") and remark != "exit code 1":
                 yield start, command
             joined = ""
 

@@ -68,7 +68,10 @@ nescio.nothing
 `nescio COMMAND --help`, `nescio label start`,
 `nescio label strat`
 
+| `nescio completion fish \\| source` |
+
 ```bash
+nescio audti  # exit code 1
 nescio audit \\
   --logits a.npy \\
   --nothing # exit code 2
@@ -173,9 +176,9 @@ def test_docstrings_become_tables(tmp_path):
 
 def test_names_are_found_with_their_lines():
     found = dict(names.problems(NAMED))
-    assert set(found) == {6, 14, 18, 21}
+    assert set(found) == {6, 14, 18, 24}
     assert "did you mean 'risk'?" in found[14]
-    assert "--nothing" in found[21]
+    assert "--nothing" in found[24]
 
 
 @pytest.mark.parametrize(
