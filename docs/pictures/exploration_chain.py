@@ -33,6 +33,7 @@ def draw() -> Figure:
             transform=panel.get_xaxis_transform(),
             va="center",
         )
+    panel.yaxis.get_major_locator().set_params(integer=True)
     panel.set(xlabel="episode", ylabel="arrivals so far", xlim=(0, EPISODES))
     panel.set_title(
         f"{LENGTH} states: random actions arrive in 1 of {2 ** (LENGTH - 2):,} episodes",

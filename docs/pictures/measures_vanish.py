@@ -34,6 +34,6 @@ def draw() -> Figure:
         panel.set_title(title, fontsize=10)
         panel.set(xscale="log", xlabel="distance from the center of the data", xlim=(0.1, 1000))
     panels[0].set_ylabel("nats, or share of votes")
-    panels[0].text(0.2, 0.035, "data", fontsize=9, color="0.35")
+    panels[0].text(0.2, 0.2, "data", fontsize=9, color="0.35")
     panels[1].legend(frameon=False)
     return figure
