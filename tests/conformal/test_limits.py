@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nescio.conformal import coverage_law, needed
+from nescio.conformal import check_groups, coverage_law, needed
 from nescio.conformal.score_limits import allowed, check_miscoverage, fit_limits, limits, uniforms
 from nescio.core import NescioError
 
@@ -120,3 +120,9 @@ def test_draws_are_functions_of_the_key_of_the_sample():
 def test_a_share_lies_between_0_and_1(share):
     with pytest.raises(NescioError, match="between 0 and 1"):
         check_miscoverage(share)
+
+
+def test_groups_in_words_are_told_to_be_numbered_once():
+    with pytest.raises(NescioError, match="use the same numbers for new inputs"):
+        check_groups(np.array(["north", "south"]), 2)
+    assert check_groups(np.array([3, 1]), 2).tolist() == [3, 1]

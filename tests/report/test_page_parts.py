@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from nescio.guards import threshold_steps
 from nescio.report.explorer import explorer_of
 from nescio.report.finding_scale import WIDE, finding_scale
+from nescio.report.page_content import advice_of
 from nescio.report.page_figures import compact
 from nescio.report.plots.look import COLORS, panels, svg, with_look
 
@@ -97,3 +98,13 @@ def test_the_chart_has_a_place_for_every_step(thresholds):
     line = re.search(r'class="l1" d="M([^"]+)"', chart)[1].split("L")
     heights = [float(point.split()[1]) for point in line]
     assert heights == sorted(heights)  # coverage falls, so the line goes down
+
+
+def test_advice_is_about_samples_where_the_data_do_not_tell():
+    known = finding(status="attention", advice="Divide the logits.", unclear=False)
+    assert advice_of(known) == "Divide the logits."
+    unclear = finding(status="attention", advice="Divide the logits.", unclear=True)
+    assert "give more samples" in advice_of(unclear)
+    absent = finding(status="attention", advice="Name a set.", unclear=True, value=None)
+    assert advice_of(absent) == "Name a set."
+    assert advice_of(finding(status="pass", advice="Divide the logits.", unclear=False)) == ""

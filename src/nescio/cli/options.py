@@ -37,8 +37,9 @@ OUTPUT = option("--output", "Where the logits are in what NETWORK returns: an in
 HEAD = option("--head", "How the outputs of NETWORK are read, of `nescio list heads`, with options "
     "as in gaussian,floor=0.001 or binary,label=0.  [default: class logits, or one logit of labels "
     "0 and 1; what is unclear is asked for]", metavar="NAME", type=Name("heads"))
-REPEATS = option("--repeats", "Take equal inputs as separate samples, as in tables of few values: "
-    "no sample that calibrates the guard is then recognized as training data.", is_flag=True)
+REPEATS = option("--repeats", "Take equal inputs as separate samples, as in tables of few values "
+    "or tokenized text: no sample that calibrates the guard is then recognized as training data.",
+    is_flag=True)
 TARGET = option("--target", "The column with the class, or the number that is predicted (several: "
     "a,b); needed for data in a .csv or .parquet file.", metavar="COLUMN")
 CLASS_NAMES = option("--class-names", "The names of the classes, in the order of the network's "

@@ -204,7 +204,13 @@ def check_groups(groups: Any, samples: int) -> Tensor:
     groups: a whole number per sample, `(N,)`.
     samples: number N of samples.
     """
-    result = as_tensor(groups, "groups")
+    try:
+        result = as_tensor(groups, "groups")
+    except NescioError as error:
+        raise NescioError(
+            "groups must be whole numbers, one per sample; number words once, as in {'north': 0, "
+            "'south': 1}, and use the same numbers for new inputs"
+        ) from error
     if result.is_floating_point() or result.is_complex() or tuple(result.shape) != (samples,):
         raise NescioError(
             f"groups must be whole numbers of shape ({samples},), one per sample, got "

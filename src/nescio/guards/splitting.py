@@ -77,9 +77,9 @@ def unknown_to(hashes: Tensor, known: Iterable[tuple[str, Tensor | None]]) -> Te
         if both.sum() >= KNOWN * len(hashes):
             raise NescioError(
                 f"{int(both.sum())} of {len(hashes)} calibration inputs are among {where}; a "
-                "network is more confident there, so no guarantee would hold. Calibrate on other "
-                "data, or give repeats=True (--repeats) where equal inputs are separate samples, "
-                "as in tables of few values"
+                "network is more confident there, so no guarantee would hold. Remove repeated "
+                "inputs before you split the data, or give repeats=True (--repeats) where equal "
+                "inputs are separate samples, as in tables of few values or tokenized text"
             )
         new &= ~both
     return new.nonzero()[:, 0]

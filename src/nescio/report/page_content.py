@@ -207,11 +207,19 @@ def _line(one: Finding, titles: Mapping[str, str]) -> Line:
         limit=limit_of(one),
         required=one.required is not None,
         meaning=one.meaning,
-        advice=with_code(one.advice) if one.status != "pass" and one.advice else (),
+        advice=with_code(said) if (said := advice_of(one)) else (),
         scale=Markup(finding_scale(one)),
         section=titles.get(one.section, ""),
         anchor=anchor_of(one.section) if known_section else "",
     )
+
+
+def advice_of(one: Finding) -> str:
+    """What to do: nothing where the limit is kept, more samples where the data do not tell."""
+    if one.status == "pass":
+        return ""
+    unclear = one.unclear and one.value is not None
+    return "The data do not tell: give more samples." if unclear else one.advice
 
 
 def _titled(one: Finding) -> str:

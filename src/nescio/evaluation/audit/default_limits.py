@@ -304,7 +304,8 @@ def broken_guarantees(found: Findings | RegressionFindings) -> Measured | None:
     unit="share",
     rank=50,
     meaning="The share of an OOD set that the guard does not answer; measured, not guaranteed.",
-    advice="Try other detectors with `nescio compare`, or train with inputs like these.",
+    advice="Allow more false alarms (`nescio guard --false-alarm 0.03`), try other detectors with "
+    "`nescio compare`, or train with inputs like these.",
 )
 def abstained(found: Findings | RegressionFindings) -> Mapping[str, Measured] | None:
     """The share of each OOD set on which the guard abstains."""
@@ -374,7 +375,7 @@ def confidence(found: Findings) -> Mapping[str, Measured]:
     meaning="The share of random directions in which the confidence goes to 100 %, where nothing "
     "is known; computed exactly, and common to ReLU networks.",
     advice="Use the guard, which can abstain there, or a network whose confidence falls: see "
-    "docs/methods/geometry.md.",
+    "the page on geometry in the documentation.",
 )
 def certain_far_away(found: Findings) -> Measured | None:
     """The share of random directions in which all probability goes to one class."""

@@ -13,7 +13,7 @@ DISTANCE = (
     "The distance is the total variation: the largest difference, over all events, between the "
     "probabilities before and after the change. A distance of 0.01 is reached when any hundredth "
     "of the inputs is replaced by anything, labels included; nothing else is assumed about the "
-    "change (docs/guide/guarantees.md has the proof)."
+    "change (the page on guarantees in the documentation has the proof)."
 )
 PLANNED = (
     "The number of calibration samples with which a guarantee is reached with a probability of "
