@@ -45,8 +45,8 @@ PARAMETERS = [
             "sets.", default=0.1),
         option("--by-class", "Give the guarantees for each predicted class.", is_flag=True),
         option("--detector", "The detector of OOD inputs, of `nescio list detectors`, with options "
-            "as in knn,k=10.  [default: an early layer and the last one, combined]",
-            metavar="NAME", type=opt.Name("detectors", "measures")),
+            "as in knn,k=10.  [default: chosen on the network, by outliers made from the "
+            "training data]", metavar="NAME", type=opt.Name("detectors", "measures")),
         option("--failure", "The failure score, named in the same way; of label maps a measure "
             "such as mutual_information.  [default: the recommended one after a hidden linear "
             "layer, otherwise the log-odds; of label maps least_confidence]", metavar="NAME",

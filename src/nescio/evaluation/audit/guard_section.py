@@ -87,7 +87,7 @@ def guarded(
         if skip:
             raise NescioError(SKIPPED)
         if samples < least:
-            raise NescioError(f"{samples} held-out samples, it takes {least}")
+            raise NescioError(f"{samples} calibration samples, it takes {least}")
         wish |= {"output": output, "repeats": repeats, "seed": seed, "progress": progress}
         found = _made(source or innermost(predictor), held.fitting, train, wish)
         x, y = held.measured
