@@ -26,7 +26,10 @@ sys.path.append(str(DOCS / "site"))
 import names  # noqa: E402
 
 NEEDED = {
-    "guide/integrations.md": "pytorch_lightning"
+    "guide/integrations.md": "pytorch_lightning",
+    "guide/tables.md": "pandas",
+    "how-to/fastapi.md": "fastapi",
+    "how-to/hugging-face.md": "transformers",
 }  # an extra, without which a page does not run
 WRITTEN = {path.parent for path in DOCS.glob("*/results.json")}  # by `nescio reproduce`
 PAGES = [ROOT / "README.md"]

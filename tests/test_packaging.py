@@ -22,6 +22,7 @@ EXTRAS = ("scale", "search", "exploration")
 PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
+TOOLS |= {"fastapi", "uvicorn"}  # of the page how-to/fastapi.md
 TOOLS |= {"mlflow-skinny", "pandas", "mkdocs-material"}
 # read where a user has them; nothing needs them
 OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography"}

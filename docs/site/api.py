@@ -26,7 +26,7 @@ def surface() -> dict[str, list[str]]:
     """The public names by namespace, the shortest namespace first."""
     found: dict[str, list[str]] = {}
     names: list[str] = []
-    for line in SURFACE.read_text().splitlines():
+    for line in SURFACE.read_text("utf-8").splitlines():
         if not line.startswith(" "):
             names = found.setdefault(line, [])
         else:

@@ -59,7 +59,7 @@ def _parts(one: Reference) -> Iterator[str]:
     yield f"{depth} nescio {one.name}\n\n{markdown(one.command.help)}\n\n"
     yield f"```text\n{usage}\n```\n\n"
     if page := getattr(one.command, "page", None):
-        text = (DOCS / page).read_text()
+        text = (DOCS / page).read_text("utf-8")
         link = f"[{prose.title(text)}](../../{page})"
         yield f'!!! quote ""\n\n    {prose.opening(text)}\n\n    Read more: {link}.\n\n'
     for about, command in getattr(one.command, "examples", {}).items():

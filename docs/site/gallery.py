@@ -31,7 +31,7 @@ def where_shown(docs: Path) -> dict[str, list[Path]]:
     """The pages that show each picture, by its path."""
     found: dict[str, list[Path]] = {}
     for path in prose.pages(docs):
-        for one in prose.pictures(path.read_text()):
+        for one in prose.pictures(path.read_text("utf-8")):
             if not one.path.startswith(("http", "data:")):
                 shown = found.setdefault(str((path.parent / one.path).resolve()), [])
                 shown += [path] if path not in shown else []
@@ -49,7 +49,7 @@ def unknown_pictures(docs: Path = DOCS) -> Iterator[tuple[Path, str]]:
 
 def _card(name: str, known: dict[str, object], shown: dict[str, list[Path]]) -> str:
     """A picture: what it shows, where, how long it took, its code."""
-    code = (pictures.CODE / f"{name}.py").read_text().strip()
+    code = (pictures.CODE / f"{name}.py").read_text("utf-8").strip()
     caption = " ".join((ast.get_docstring(ast.parse(code)) or name).split())
     places = ", ".join(_link(path) for path in shown.get(str(pictures.IMAGES / f"{name}.png"), ()))
     seconds = f"Drawn in {known['seconds']} s" if "seconds" in known else "Not drawn yet"
@@ -66,14 +66,17 @@ def _card(name: str, known: dict[str, object], shown: dict[str, list[Path]]) -> 
 
 
 def _link(path: Path) -> str:
-    return f"[{prose.title(path.read_text(), path.stem)}]({path.relative_to(DOCS)})"
+    return f"[{prose.title(path.read_text('utf-8'), path.stem)}]({path.relative_to(DOCS)})"
 
 
 def _papers() -> Iterator[str]:
     """The figures of every paper that was reproduced, as links."""
     for results in sorted(DOCS.glob("*/results.json")):
         summary = results.with_name("summary.md")
-        name, text = json.loads(results.read_text())["experiment"], summary.read_text()
+        name, text = (
+            json.loads(results.read_text("utf-8"))["experiment"],
+            summary.read_text("utf-8"),
+        )
         links = [
             f"    - [{one.path}]({results.parent.name}/{one.path}): {_short(one.said)}"
             for one in prose.pictures(text)

@@ -74,7 +74,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, text in _made(named):
         if path in named:
             files.append(File.generated(config, path, content=text))
-    for file in [one for one in files if one.src_uri.endswith(".ipynb")]:
+    books = [one for one in files if one.src_uri.endswith(".ipynb")]
+    for file in [one for one in books if ".ipynb_checkpoints/" not in one.src_uri]:
         files.remove(file)
         files.append(_notebook(file, config))
     if config.extra.get("partial"):
@@ -98,7 +99,7 @@ def _made(named: set[str]) -> Iterator[tuple[str, str]]:
     if gallery.PAGE in named:
         yield gallery.PAGE, gallery.page()
     for source, page in PROJECT.items():
-        text = (ROOT / source).read_text()
+        text = (ROOT / source).read_text("utf-8")
         yield page, text if source.endswith(".md") else f"# License\n\n```text\n{text}```\n"
 
 
@@ -189,5 +190,6 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa:
 def on_post_build(config: MkDocsConfig) -> None:
     """Write `llms.txt` and the Markdown of every page; copy the notebooks."""
     llms.write(config, config.extra["nav"], config.extra["texts"])
-    for path in Path(config.docs_dir).rglob("*.ipynb"):
+    found = Path(config.docs_dir).rglob("*.ipynb")
+    for path in (one for one in found if one.parent.name != ".ipynb_checkpoints"):
         (Path(config.site_dir) / path.relative_to(config.docs_dir)).write_bytes(path.read_bytes())

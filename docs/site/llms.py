@@ -7,7 +7,6 @@ entry of the API would be written by mkdocstrings, the signature and the docstri
 import inspect
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,6 +14,7 @@ from mkdocs.structure import StructureItem
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
+import api
 import prose
 
 LEFT_OUT = ("Papers", "Reference", "Gallery")  # of llms-full.txt
@@ -27,7 +27,7 @@ def write(config: MkDocsConfig, nav: Navigation, texts: dict[str, str]) -> None:
     site = Path(config.site_dir)
     texts = {path: INLINE.sub("(picture)", text) for path, text in texts.items()}
     for path, text in texts.items():
-        (site / _markdown(path)).write_text(ENTRY.sub(_entry, text))
+        (site / _markdown(path)).write_text(ENTRY.sub(_entry, text), "utf-8")
     head = f"# {config.site_name}\n\n> {config.site_description}\n"
     index, whole = head, head
     for section, pages in sections(nav):
@@ -39,8 +39,8 @@ def write(config: MkDocsConfig, nav: Navigation, texts: dict[str, str]) -> None:
         index += f"\n## {section}\n\n" + "\n".join(rows) + "\n"
         if section not in LEFT_OUT:
             whole += "".join(f"\n{texts[one.file.dest_uri].strip()}\n" for one in pages)
-    (site / "llms.txt").write_text(index)
-    (site / "llms-full.txt").write_text(whole)
+    (site / "llms.txt").write_text(index, "utf-8")
+    (site / "llms-full.txt").write_text(whole, "utf-8")
 
 
 def sections(nav: Navigation) -> Iterator[tuple[str, list[Page]]]:
@@ -67,7 +67,7 @@ def _markdown(path: str) -> str:
 def _entry(found: re.Match[str]) -> str:
     """A public thing as text."""
     namespace, _, name = found[1].rpartition(".")
-    thing = getattr(import_module(namespace), name)
+    thing = api.value(namespace, name)
     if not callable(thing):
         return f"### {found[1]}\n\n    {thing!r}"
     try:

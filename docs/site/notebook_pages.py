@@ -4,12 +4,13 @@ A notebook says in its metadata, `nescio: {"code": ...}`, the digest of the code
 outputs; `outdated` compares.
 """
 
-import hashlib
 import html
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from notebooks import digest
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -31,17 +32,11 @@ def page(text: str, name: str) -> str:
     return "\n\n".join([title, f'<p class="notebook">{link}</p>', below.strip(), *rest]) + "\n"
 
 
-def digest(text: str) -> str:
-    """The SHA-256 of the code cells, joined by a line break."""
-    cells = json.loads(text)["cells"]
-    code = "\n".join(_joined(one["source"]) for one in cells if one["cell_type"] == "code")
-    return hashlib.sha256(code.encode()).hexdigest()
-
-
 def outdated(text: str) -> bool:
     """Whether the outputs were made by other code."""
-    said: dict[str, str] = json.loads(text).get("metadata", {}).get("nescio", {})
-    return said.get("code") != digest(text)
+    notebook = json.loads(text)
+    recorded = notebook.get("metadata", {}).get("nescio", {}).get("code")
+    return bool(recorded != digest(notebook))
 
 
 def _shown(output: dict[str, Any]) -> Iterator[str]:

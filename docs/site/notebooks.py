@@ -36,7 +36,7 @@ def names() -> list[str]:
 
 def read(name: str) -> Notebook:
     """A notebook as Jupyter stores it, nbformat 4.5."""
-    found: Notebook = json.loads((FOLDER / f"{name}.ipynb").read_text())
+    found: Notebook = json.loads((FOLDER / f"{name}.ipynb").read_text("utf-8"))
     return found
 
 
@@ -140,7 +140,7 @@ def png(figure: Any) -> str:
 def write(name: str, notebook: Notebook) -> None:
     """Store a notebook."""
     text = json.dumps(notebook, indent=1, ensure_ascii=False)
-    (FOLDER / f"{name}.ipynb").write_text(text + "\n")
+    (FOLDER / f"{name}.ipynb").write_text(text + "\n", "utf-8")
 
 
 def main(words: list[str]) -> int:

@@ -22,7 +22,9 @@ RECORD = IMAGES / "pictures.json"
 
 def recorded() -> dict[str, dict[str, Any]]:
     """What is known of each picture: `code` and `image`, digests, and `seconds`."""
-    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    found: dict[str, dict[str, Any]] = (
+        json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    )
     return found
 
 

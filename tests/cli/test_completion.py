@@ -25,6 +25,7 @@ def test_the_script_of_a_shell(shell, mark):
     ("typed", "expected"),
     [
         ("nescio au", ["audit"]),
+        ("nescio scor --o", [""]),
         ("nescio la", ["label"]),
         ("nescio label st", ["start", "status"]),
         ("nescio audit --budg", ["--budget"]),

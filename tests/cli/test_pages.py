@@ -35,7 +35,7 @@ def test_a_command_is_explained_by_its_page(name: str, nescio: Run, script: Modu
     result = nescio(*name.split(), "--explain")
     assert result.exit_code == 0, result.output
     said, _, end = result.output.rpartition("\n\n")
-    page = end.split("docs/")[1].split()[0]
+    page = end.split("documentation: ")[1].split()[0]
     assert (ROOT / "docs" / page).is_file()
     assert " ".join(said.split()) == json.loads(script.FILE.read_text("utf-8"))[page]
     assert len(said) > 40

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from nescio.guards import threshold_steps
 from nescio.report.explorer import explorer_of
 from nescio.report.finding_scale import WIDE, finding_scale
-from nescio.report.page_content import advice_of
 from nescio.report.page_figures import compact
 from nescio.report.plots.look import COLORS, panels, svg, with_look
+from nescio.report.verdict_words import advice_of
 
 
 @with_look

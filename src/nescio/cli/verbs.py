@@ -24,7 +24,8 @@ def _explain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     page = _page(ctx)
     text = json.loads(resources.files("nescio.cli").joinpath("pages.json").read_text("utf-8"))[page]
     click.echo(textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False))
-    click.echo(f"\nthe whole page: docs/{page}\noptions and examples: {ctx.command_path} --help")
+    click.echo(f"\nthe whole page, in the documentation: {page}")
+    click.echo(f"options and examples: {ctx.command_path} --help")
     ctx.exit()
 
 
@@ -155,7 +156,8 @@ class Verbs(Verb, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command; an unknown one gets the nearest as a hint."""
         known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
+        unknown = args and args[0] not in known and not args[0].startswith("-")
+        if unknown and not ctx.resilient_parsing:  # the Tab key gets no message
             path = f"{ctx.command_path} {args[0]}"
             ctx.fail(f"there is no command `{path}`{_command_meant(args[0], known, ctx)}")
         return super().resolve_command(ctx, args)

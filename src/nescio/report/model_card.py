@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from nescio.evaluation import Finding, Findings, RegressionFindings, verdict_of
 from nescio.report.guard_words import guard_usage
 from nescio.report.render import Grid, in_markdown, percent, pipes, printable
-from nescio.report.verdict_words import limit_of, number_of
+from nescio.report.verdict_words import advice_of, limit_of, number_of
 
 TITLE = "Uncertainty and limits"
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*[]"})  # that begin markup
@@ -69,8 +69,8 @@ def _listed(sentences: Sequence[str] | Iterator[str]) -> list[str]:
 
 def _advice(findings: Sequence[Finding]) -> list[str]:
     """What to do about findings that do not pass, each advice once."""
-    open_ones = [one for one in findings if one.status != "pass" and one.advice]
-    said = dict.fromkeys(f"- {one.title}: {one.advice}" for one in open_ones)
+    advised = ((one.title, advice_of(one)) for one in findings)
+    said = dict.fromkeys(f"- {title}: {advice}" for title, advice in advised if advice)
     return ["\n".join(said)] if said else []
 
 

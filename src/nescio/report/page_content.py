@@ -12,7 +12,7 @@ from nescio.report.explorer import explorer_of
 from nescio.report.figures import with_figures
 from nescio.report.finding_scale import finding_scale
 from nescio.report.page_figures import ShownFigure, shown_figure
-from nescio.report.verdict_words import in_unit, limit_of, number_of
+from nescio.report.verdict_words import advice_of, in_unit, limit_of, number_of
 
 STATUSES: tuple[Status, ...] = ("fail", "attention", "pass")  # the worst first
 ORDER = (  # of sections on the page; others follow in theirs
@@ -212,14 +212,6 @@ def _line(one: Finding, titles: Mapping[str, str]) -> Line:
         section=titles.get(one.section, ""),
         anchor=anchor_of(one.section) if known_section else "",
     )
-
-
-def advice_of(one: Finding) -> str:
-    """What to do: nothing where the limit is kept, more samples where the data do not tell."""
-    if one.status == "pass":
-        return ""
-    unclear = one.unclear and one.value is not None
-    return "The data do not tell: give more samples." if unclear else one.advice
 
 
 def _titled(one: Finding) -> str:

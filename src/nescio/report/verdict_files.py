@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from nescio.evaluation import Finding, Verdict
 from nescio.report.render import Grid, in_markdown, pipes, printable
-from nescio.report.verdict_words import limit_of, number_of
+from nescio.report.verdict_words import advice_of, limit_of, number_of
 
 
 def junit_xml(verdict: Verdict, *, name: str = "nescio audit") -> str:
@@ -45,7 +45,7 @@ def _add_case(suite: ElementTree.Element, section: str, name: str) -> ElementTre
 def _add_finding(suite: ElementTree.Element, one: Finding) -> None:
     case = _add_case(suite, one.section, one.label)
     said = printable(f"{one.status}: {one.heading}: {number_of(one)}, {limit_of(one)}")
-    more = printable(" ".join(filter(None, [one.note, one.meaning, one.advice])))
+    more = printable(" ".join(filter(None, [one.note, one.meaning, advice_of(one)])))
     if _is_failure(one):
         failure = ElementTree.SubElement(case, "failure", {"type": one.status, "message": said})
         failure.text = more

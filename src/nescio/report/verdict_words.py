@@ -110,6 +110,14 @@ def number_of(one: Finding) -> str:
     return f"{said} ({' to '.join(ends)})"
 
 
+def advice_of(one: Finding) -> str:
+    """What to do: nothing where the limit is kept, more samples where the data do not tell."""
+    if one.status == "pass":
+        return ""
+    unclear = one.unclear and one.value is not None
+    return "The data do not tell: give more samples." if unclear else one.advice
+
+
 def default_limit(one: Limit) -> str:
     """The default limit of a number as it would be required: `<=0.05, fails >0.15`.
 

@@ -303,7 +303,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
     with pytest.raises(NescioError, match=r"row 8 \(line 10 .*\): 'abc-0.43' is not a number "
                        r"in column 'f1' .*fix"):  # fmt: skip
         list(open_stream(path, columns="g,f1").blocks(4))
-    with pytest.raises(NescioError, match=r"tables-and-shift.md.* leave it out: .*:without=id,f1$"):
+    with pytest.raises(NescioError, match=r"guide/tables.md.* leave it out: .*:without=id,f1$"):
         list(open_stream(path, without="id").blocks(4))
 
 
