@@ -4,6 +4,7 @@ Without the seed, a test that draws weights or points from the global generators
 on each run, and a brute-force oracle with a grid is wrong for a few of them.
 """
 
+import shutil
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,3 +122,16 @@ def tokens():
 def pairs():
     """A function of a number of samples and a seed: two inputs, and labels."""
     return draw_pair
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, which Debian's package brings; tests that look at pages skip without it."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()

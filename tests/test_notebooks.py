@@ -1,16 +1,18 @@
 """The tutorials run from top to bottom, and their outputs come from the code that they have."""
 
-import importlib.util
 import json
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "docs" / "site"))
+import notebooks  # noqa: E402
+
 FOLDER = ROOT / "docs" / "tutorials"
 NOTEBOOKS = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 NEEDED = {  # files of the folder NESCIO_DATA
@@ -18,18 +20,6 @@ NEEDED = {  # files of the folder NESCIO_DATA
     "text": ("text/trec_questions_train_5452.label.xz", "text/SMSSpamCollection.xz"),
 }
 LARGEST = 600_000  # bytes
-
-
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs/site/notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-notebooks = loaded()
 
 
 @pytest.mark.filterwarnings("default")

@@ -1,7 +1,6 @@
 """The page in Chromium: no error, no request, sorting and the slider, narrow and wide, on paper."""
 
 import dataclasses
-import shutil
 from importlib import resources
 from importlib.util import find_spec
 
@@ -11,22 +10,7 @@ import pytest
 from nescio.guards import threshold_steps
 from nescio.report import audit_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
-    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed"),
-]
 MEASURED = "document.documentElement.scrollWidth"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 PAGES = {}

@@ -3,21 +3,13 @@
 import inspect
 import json
 import re
-import shutil
 from html.parser import HTMLParser
-from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
 import click
 import pytest
 
 from nescio.cli.main import COMMANDS, main
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None or find_spec("playwright") is None,
-    reason="there is no Chromium on this machine, or playwright is not installed",
-)
 
 
 class Read(HTMLParser):
@@ -134,16 +126,6 @@ def test_the_gallery_has_every_picture_with_its_code(site):
         assert f"{name}.py" in text
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def opened(browser, site):
     """Opens a page from the disk; fails on a message, an error, or a request elsewhere."""
@@ -170,7 +152,6 @@ SAMPLES = ["index.html", "methods/calibration.html", "reference/api/nescio.guard
 SAMPLES += ["tutorials/images.html", "gallery.html", "reference/commands/audit.html"]
 
 
-@needs_chromium
 @pytest.mark.parametrize("path", SAMPLES)
 def test_pages_fit_narrow_and_wide_light_and_dark(opened, path):
     colors = set()
@@ -181,7 +162,6 @@ def test_pages_fit_narrow_and_wide_light_and_dark(opened, path):
     assert len(colors) == 2
 
 
-@needs_chromium
 def test_search_works_without_a_server(opened):
     page = opened("index.html")
     page.locator(".md-search__input").click()
@@ -193,7 +173,6 @@ def test_search_works_without_a_server(opened):
     assert page.locator("h1").count() == 1
 
 
-@needs_chromium
 @pytest.mark.parametrize(
     ("path", "scheme"),
     [
