@@ -23,6 +23,8 @@ from typing import Any
 
 import matplotlib
 
+from nescio.spelling import did_you_mean
+
 FOLDER = Path(__file__).parent.parent / "tutorials"
 DPI = 80  # of figures: 600 pixels for a width of 7.5 inches
 
@@ -146,9 +148,13 @@ def write(name: str, notebook: Notebook) -> None:
 def main(words: list[str]) -> int:
     """Run the notebooks that are named, or those that are out of date."""
     if words == ["--check"]:
-        for name in outdated():
+        stale = outdated()
+        for name in stale:
             print(f"docs/tutorials/{name}.ipynb: its outputs are older than its code")
-        return int(bool(outdated()))
+        return int(bool(stale))
+    for name in [one for one in words if one not in names()]:
+        print(f"there is no notebook {name!r}{did_you_mean(name, names())}")
+        return 1
     os.environ["NESCIO_DATA"] = str(Path(os.environ.get("NESCIO_DATA", "data")).absolute())
     for name in words or outdated():
         notebook = read(name)

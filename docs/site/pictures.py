@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nescio.spelling import did_you_mean
+
 DOCS = Path(__file__).parent.parent
 CODE, IMAGES = DOCS / "pictures", DOCS / "images"
 RECORD = IMAGES / "pictures.json"
@@ -76,9 +78,13 @@ def drawing(name: str) -> Callable[[], Any]:
 def main(words: list[str]) -> int:
     """Draw what is named, or what is out of date."""
     if words == ["--check"]:
-        for name in outdated():
+        stale = outdated()
+        for name in stale:
             print(f"docs/images/{name}.png is older than docs/pictures/{name}.py")
-        return int(bool(outdated()))
+        return int(bool(stale))
+    for name in [one for one in words if one not in names()]:
+        print(f"there is no picture {name!r}{did_you_mean(name, names())}")
+        return 1
     for name in words or outdated():
         print(f"docs/images/{name}.png: {draw(name)} s")
     return 0

@@ -1,5 +1,6 @@
 """The parts of the build, one by one: notebooks, docstrings, names, help and prose as pages."""
 
+import importlib
 import json
 
 import pytest
@@ -209,3 +210,12 @@ def test_formulas():
     assert "\\(" not in with_mathml(html)
     with pytest.raises(FormulaError, match="unknowncommand"):
         with_mathml('<div class="arithmatex">\\[\\unknowncommand{x}\\]</div>')
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "meant"),
+    [("pictures", "calibratio", "calibration"), ("notebooks", "image", "images")],
+)
+def test_a_picture_or_notebook_that_does_not_exist_is_a_hint(tool, name, meant, capsys):
+    assert importlib.import_module(tool).main([name]) == 1
+    assert f"did you mean {meant!r}?" in capsys.readouterr().out
