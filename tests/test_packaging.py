@@ -19,17 +19,18 @@ NAMES = {
     "mlflow-skinny": "mlflow",
 }  # distribution: module
 EXTRAS = ("scale", "search", "exploration")
-PARTNERS = ("onnx", "lightning", "transformers", "mlflow")  # tested as pinned
+PARTNERS = ("serve", "onnx", "lightning", "transformers", "mlflow")  # tested as pinned
 TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mypy", "ruff", "accelerate"}  # run, not imported
 TOOLS |= {"jsonschema", "playwright", "axe-playwright-python"}
-TOOLS |= {"fastapi", "uvicorn"}  # of the page how-to/fastapi.md
-TOOLS |= {"mlflow-skinny", "pandas", "mkdocs-material"}
+TOOLS |= {"psycopg", "schemathesis", "opentelemetry-sdk", "tritonclient", "kubernetes-validate"}
+TOOLS |= {"mlflow-skinny", "pandas", "mkdocs-material", "mkdocstrings"}
 # read where a user has them; nothing needs them
-OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography"}
+OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography", "opentelemetry"}
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:
-    pairs = [re.split(">=|==", one) for one in requirements if "[" not in one]
+    plain = [re.sub(r"\[.*\]", "", one) for one in requirements if not one.startswith("nescio[")]
+    pairs = [re.split(">=|==", one) for one in plain]
     return {name.lower(): version for name, version in pairs}
 
 
