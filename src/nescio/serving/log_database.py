@@ -98,8 +98,6 @@ def make_engine(place: Address) -> Engine:
 def _set_up_sqlite(connection: Any, _record: object) -> None:
     """Settings of one connection; transactions are begun by `_begin`."""
     connection.isolation_level = None
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before there is a table
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")  # what retention deletes is overwritten
@@ -163,7 +161,8 @@ def _meaning(place: Address, error: Any, *, lost: bool) -> NescioError:
         )
     if state.startswith("42501"):
         return NescioError(
-            f"{place}: {text}; the user of the log needs to create a schema in this database"
+            f"{place}: {text}; let the user of the log make its tables:"
+            " GRANT CREATE ON DATABASE ... TO ..."
         )
     return NescioError(f"{place}: {text}")
 
@@ -236,6 +235,23 @@ class Database:
             open_one = self.engine.connect().execution_options(writes=True)
             with open_one as connection, connection.begin():
                 yield connection
+
+    def use_wal(self) -> None:
+        """Set what a file of SQLite remembers; it is not touched before it is known for a log."""
+        if self.place.path is None:
+            return
+        with clear_errors(self.place), self.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            connection.rollback()
+            try:
+                driver.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a file without tables
+                (mode,) = driver.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.Error as error:
+                raise _sqlite_meaning(self.place, error) from None
+        if mode != "wal":
+            raise NescioError(
+                f"{self.place}: SQLite cannot write ahead on this file system; use a local disk"
+            )
 
     def close(self) -> None:
         """Close all connections."""
