@@ -107,11 +107,15 @@ def read_decisions(
     return islice(found, limit)
 
 
+def first_since(since: float) -> Select[Any]:
+    """The smallest number of a decision from a time on; + 0: by the index of times."""
+    return select(func.min(entries.c.seq + 0)).where(entries.c.time >= since)
+
+
 def _before(database: Database, since: float) -> int:
     """The number before that of the first decision since a time."""
-    query = select(func.min(entries.c.seq)).where(entries.c.time >= since)
     with database.reading() as connection:
-        first = connection.execute(query).scalar()
+        first = connection.execute(first_since(since)).scalar()
     return int(first) - 1 if first is not None else BEYOND
 
 

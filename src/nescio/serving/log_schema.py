@@ -189,6 +189,11 @@ def make_tables(connection: Connection) -> None:
             connection.exec_driver_sql(statement)
 
 
+def _same(table: str) -> str:
+    """What `INSERT OR REPLACE` of SQLite would delete, without asking the other triggers."""
+    return "seq = NEW.seq OR id = NEW.id" if table == "entries" else "seq = NEW.seq"
+
+
 def _triggers(database: str, table: str, may_go: str) -> list[str]:
     """Statements after which a table is append-only."""
     refused = REFUSED.format(table=table)
@@ -197,6 +202,8 @@ def _triggers(database: str, table: str, may_go: str) -> list[str]:
         return [
             f"CREATE TRIGGER {table}_unchanged BEFORE UPDATE ON {table} {stop}",
             f"CREATE TRIGGER {table}_kept BEFORE DELETE ON {table} WHEN NOT {may_go} {stop}",
+            f"CREATE TRIGGER {table}_not_replaced BEFORE INSERT ON {table}"
+            f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {_same(table)}) {stop}",
         ]
     body = f"BEGIN RAISE EXCEPTION '{refused}' USING ERRCODE = 'raise_exception'; END"
     kept = f"BEGIN IF {may_go} THEN RETURN OLD; END IF; {body.removeprefix('BEGIN ')}"
