@@ -165,6 +165,7 @@ def test_a_file_that_is_damaged(tmp_path, entry):
 
 
 def test_postgresql_stops_and_starts_again(postgresql, postgresql_url, entry):
+    """It stops at once, as in a crash, and recovers."""
     with open_log(postgresql_url) as log:
         log.write([entry(1)])
         postgresql.stop()

@@ -168,15 +168,18 @@ def _close(connection: Connection) -> None:
 
 
 def _give_back(log: DecisionLog) -> None:
-    """Make a file of SQLite smaller where much of it is free; PostgreSQL does it by itself."""
+    """Make a file of SQLite smaller where much of it is free; PostgreSQL uses its room again."""
     if not log.database.is_sqlite:
         return
+    before = None
     while True:
         with log.database.writing() as connection:
-            free, all_pages = (
-                int(connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
+            cursor = connection.connection.cursor()
+            free, every = (
+                int(cursor.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in ("freelist_count", "page_count")
             )
-            if free <= max(SPARE * all_pages, PAGES):
+            if free <= max(SPARE * every, PAGES) or free == before:
                 return
-            connection.exec_driver_sql(f"PRAGMA incremental_vacuum({PAGES})").all()
+            cursor.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()  # page by page
+        before = free
