@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from nescio.core import NescioError
+from nescio.core import NescioError, quoted
 from nescio.serving import log_reading as reading
 from nescio.serving import log_schema as schema
 from nescio.serving.log_database import Database
@@ -53,9 +53,10 @@ GUARD = (
     "INSERT INTO guards (name, version, time, about) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (name, version) DO UPDATE SET about = excluded.about"
 )
+LABEL = "INSERT INTO labels (entry, reviewer, kind, label, time) VALUES (?, ?, ?, ?, ?)"
 REVIEWED = (
     "UPDATE queue SET reviews = (SELECT count(DISTINCT reviewer) FROM labels"
-    " WHERE decision = ? AND kind <> 'skip') WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
+    " WHERE entry = queue.seq AND kind <> 'skip') WHERE seq = ?"
 )
 KINDS = ("label", "none", "skip")
 
@@ -233,10 +234,15 @@ class DecisionLog:
         if not labels:
             return
         with self.database.writing() as connection:
-            rows = [vars(one) for one in labels]
-            connection.execute(insert(schema.labels), rows)
-            ids = sorted({one.decision for one in labels})
-            self._run(connection, REVIEWED, [(id, id) for id in ids])
+            known = reading.numbers_of(connection, {one.decision for one in labels})
+            for one in labels:
+                if one.decision not in known:
+                    raise NescioError(f"{quoted(one.decision)} is not in the log: no decision")
+            rows = [
+                (known[one.decision], one.reviewer, one.kind, one.label, one.time) for one in labels
+            ]
+            self._run(connection, LABEL, rows)
+            self._run(connection, REVIEWED, [(number,) for number in sorted(known.values())])
 
     def labels(self, *, decision: str | None = None, after: int = 0) -> Iterator[tuple[int, Label]]:
         """Labels with their numbers, in the order in which they were given.

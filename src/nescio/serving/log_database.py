@@ -193,7 +193,7 @@ def _first_line(error: object) -> str:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None without one."""
+    """The identity of the file at a path; None without one."""
     try:
         found = os.stat(path)
     except OSError:
