@@ -42,8 +42,8 @@ def test_a_url_of_sqlite_is_a_file(tmp_path, entry):
     assert "decisions.db" in repr(log)
 
 
-def test_no_log(tmp_path, where):
-    assert "nescio serve" in refusal(where, create=False)
+def test_no_log(tmp_path, nowhere):
+    assert "nescio serve" in refusal(nowhere, create=False)
     empty = tmp_path / "empty.db"
     empty.touch()
     assert "nescio serve" in refusal(empty, create=False)
@@ -128,15 +128,16 @@ def test_a_wrong_password_and_a_wrong_database(postgresql):
 
 
 def test_a_user_who_may_not_make_tables(postgresql, postgresql_url):
+    postgresql.run("DROP SCHEMA IF EXISTS nescio CASCADE")
     postgresql.run("DROP ROLE IF EXISTS guest")
     postgresql.run("CREATE ROLE guest LOGIN PASSWORD 'secret'")
     guest = postgresql_url.replace("nescio:not-for-messages", "guest:secret")
     assert "GRANT CREATE" in refusal(guest)
 
 
-def test_many_replicas_open_a_new_log_at_once(where, entry):
+def test_many_replicas_open_a_new_log_at_once(nowhere, entry):
     def work(name):
-        with open_log(where) as log:
+        with open_log(nowhere) as log:
             log.write([entry(id=name, replica=name)])
 
     fork = get_context("fork")
@@ -146,5 +147,5 @@ def test_many_replicas_open_a_new_log_at_once(where, entry):
     for one in replicas:
         one.join(60)
     assert [one.exitcode for one in replicas] == [0] * 6
-    with open_log(where, create=False) as log:
+    with open_log(nowhere, create=False) as log:
         assert sorted(one.id for one in log.decisions()) == list("abcdef")
