@@ -6,6 +6,7 @@ on each run, and a brute-force oracle with a grid is wrong for a few of them.
 
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 torch.set_num_threads(1)
+collect_ignore = [] if find_spec("sqlalchemy") else ["serving"]  # of the extra serve
 
 
 @pytest.fixture(autouse=True)

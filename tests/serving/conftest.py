@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
 import psycopg
+import pytest
 
 from nescio.serving import DecisionLog, Entry, open_log
 from nescio.serving.log_schema import SCHEMA, about, tables

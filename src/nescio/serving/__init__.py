@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from nescio.serving.log_records import KeptInput as KeptInput
     from nescio.serving.log_records import Label as Label
     from nescio.serving.log_records import Logged as Logged
+    from nescio.serving.retention import Retention as Retention
     from nescio.serving.retention import retain as retain
 
 NAMES = {  # of modules, by the one that has them
     "decision_log": "DecisionLog open_log",
     "exported": "export_decisions",
     "log_records": "Action Entry KeptInput Label Logged",
-    "retention": "retain",
+    "retention": "Retention retain",
 }
 HOMES = {name: module for module, names in NAMES.items() for name in names.split()}
 
