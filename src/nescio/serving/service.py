@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, quiet
-from nescio.serving.answers import Answered, decided_entries
+from nescio.serving.answered import Answered, answer_jobs
 from nescio.serving.batching import Batcher, Decided, Job, RefusedError
 from nescio.serving.bodies import BodyError, BodyLimits, Rows, joined_rows, read_body
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
@@ -314,13 +314,10 @@ class Service:
         """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
         with quiet():
             found = version.steady(joined_rows([job.rows for job in jobs]))
-        columns = found.columns()
-        picked, propensity = self._picks(version, columns)
-        return decided_entries(
+        picked, propensity = self._picks(version, found.columns())
+        return answer_jobs(
             jobs,
             found,
-            columns,
-            version,
             picked=picked,
             propensity=propensity,
             time=time.time(),

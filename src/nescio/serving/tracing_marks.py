@@ -16,7 +16,7 @@ def tracer() -> Callable[[Any], None] | None:
         span = current()
         if not span.is_recording():
             return
-        decisions = answered.own_columns()["decision"].tolist()
+        decisions = answered.columns["decision"].tolist()
         span.set_attribute("nescio.guard", answered.version.name)
         span.set_attribute("nescio.version", answered.version.version)
         span.set_attribute("nescio.request", answered.id)
