@@ -209,9 +209,7 @@ def admin_routes(service: Service) -> APIRouter:
         response_model=InUse,
         responses=answers(400, 401, 403, 404, 413, 422, 503),
     )
-    async def load(
-        name: str, who: Annotated[Who, admin], wanted: LoadRequest | None = None
-    ) -> Any:
+    async def load(name: str, who: Annotated[Who, admin], wanted: LoadRequest | None = None) -> Any:
         """Load a new version from a file, and use it for all later requests."""
         wanted = wanted or LoadRequest()
         path = service.allowed_path(name, wanted.path)

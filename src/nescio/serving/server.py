@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nescio.core import NescioError
 from nescio.serving.app import make_app
+from nescio.serving.connections import guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
 from nescio.serving.served_guards import Load, ServedGuards
@@ -27,70 +27,7 @@ from nescio.serving.service import Service
 from nescio.serving.service_settings import ServiceSettings
 
 LOG = "decisions.db"
-DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
-BUSY = b'{"error":"too many connections; try again in a second"}'
-REFUSED = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(BUSY), BUSY)
-)
-
-
-def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
-    """The protocol of a connection, with the limits of `service`."""
-    settings = service.settings
-
-    class Guarded(HttpToolsProtocol):
-        """A connection that is closed if a request does not arrive in time."""
-
-        since = 0.0  # when it began to wait for the rest of a request; 0: it does not
-        dropped = 0  # bytes of a body that nobody wants
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.since = time.monotonic()
-            self.allowed = settings.head_seconds
-            service.connections = len(self.connections)
-            if len(self.connections) > settings.connections:
-                service.metrics.refused.add("connections")
-                transport.write(REFUSED)
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            service.connections = len(self.connections)
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.since, self.dropped = time.monotonic(), 0
-            self.allowed = settings.head_seconds
-
-        def on_headers_complete(self) -> None:
-            super().on_headers_complete()
-            self.since, self.allowed = time.monotonic(), settings.body_seconds
-
-        def on_body(self, body: bytes) -> None:
-            if self.cycle.response_complete:
-                self.dropped += len(body)
-                if self.dropped > DRAINED * settings.body_bytes:
-                    self.transport.close()
-                    return
-            super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            super().on_message_complete()
-            self.since, self.allowed = time.monotonic(), settings.timeout + settings.body_seconds
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if not self.cycle.more_body:
-                self.since = 0.0
-
-        def late(self, now: float) -> bool:
-            """Whether a request has taken too long to arrive, or its answer to be read."""
-            return bool(self.since) and now - self.since > self.allowed
-
-    return Guarded
 
 
 class Server(uvicorn.Server):
@@ -150,7 +87,7 @@ class Server(uvicorn.Server):
             await asyncio.sleep(min(pause, 1.0))
             now = time.monotonic()
             for one in list(self.server_state.connections):
-                if one.late(now):  # type: ignore[union-attr]
+                if one.late(now):
                     self.service.metrics.refused.add("slow connection")
                     one.transport.abort()  # type: ignore[union-attr]
 
@@ -235,6 +172,7 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=int(max(1, settings.head_seconds)),
         timeout_graceful_shutdown=int(settings.timeout + settings.body_seconds) + 1,
         backlog=2048,
