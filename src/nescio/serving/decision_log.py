@@ -79,6 +79,7 @@ class DecisionLog:
         """
         self.database = database
         self._sources: dict[tuple[str, str, str], int] = {}
+        self._connected = -1
 
     def __enter__(self) -> "DecisionLog":
         """The log; it is closed at the end of the block."""
@@ -112,12 +113,14 @@ class DecisionLog:
         """
         if not entries:
             return
-        known = dict(self._sources)
         with self.database.writing() as connection:
+            same = self._connected == self.database.connected
+            known = dict(self._sources) if same else {}
             for key in {(one.guard, one.version, one.replica) for one in entries} - set(known):
                 known[key] = self._source(connection, key)
             self._write(connection, entries, known)
-        self._sources = known  # what was rolled back is not remembered
+            connected = self.database.connected
+        self._sources, self._connected = known, connected  # not what was rolled back
 
     def _write(
         self,
