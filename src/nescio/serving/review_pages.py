@@ -46,7 +46,11 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-FILES = {"style.css": "text/css; charset=utf-8", "keys.js": "text/javascript; charset=utf-8"}
+FILES = {
+    "style.css": "text/css; charset=utf-8",
+    "keys.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 
 
 class KeyHolder(Protocol):
@@ -65,11 +69,11 @@ class Reviewable(Protocol):
     """
 
     @property
-    def log(self) -> DecisionLog: ...  # noqa: D102
+    def log(self) -> DecisionLog: ...
     @property
-    def keys(self) -> KeyHolder | None: ...  # noqa: D102
+    def keys(self) -> KeyHolder | None: ...
     @property
-    def reviews(self) -> int: ...  # noqa: D102
+    def reviews(self) -> int: ...
 
 
 class Refusal(Exception):  # noqa: N818
@@ -191,10 +195,10 @@ class ReviewPages:
 
     def all_items(self, visit: Visit) -> Response:
         """What waits, and how far the review is."""
-        waiting = self._queue.waiting(visit.who, limit=LISTED)
-        return self._page(
-            visit, "list.html", items=[self._listed(one) for one in waiting], most=LISTED
-        )
+        skipped = visit.request.query_params.get("skipped") == "1"
+        chosen = self._queue.skipped if skipped else self._queue.waiting
+        found = [self._listed(one) for one in chosen(visit.who, limit=LISTED)]
+        return self._page(visit, "list.html", items=found, most=LISTED, skipped=skipped)
 
     def next_item(self, visit: Visit) -> Response:
         """The oldest item that waits; the page of all where nothing does."""
@@ -337,6 +341,7 @@ class ReviewPages:
             **self._listed(item),
             "votes": [(vote.reviewer, said(vote.kind, vote.label)) for vote in found.votes],
             "classes": item.classes,
+            "targets": item.targets,
             "settles": who.role == ADMIN or others,
         }
 
@@ -345,14 +350,18 @@ class ReviewPages:
         progress = None
         if session is not None and status == 200:
             progress = asdict(self._queue.progress(session.who))
-        text = _templates().get_template(name).render(
-            base=visit.base,
-            who=None if session is None else session.who,
-            token="" if session is None else session.token,
-            keys=self._service.keys is not None,
-            progress=progress,
-            none_words=NONE_WORDS,
-            **content,
+        text = (
+            _templates()
+            .get_template(name)
+            .render(
+                base=visit.base,
+                who=None if session is None else session.who,
+                token="" if session is None else session.token,
+                keys=self._service.keys is not None,
+                progress=progress,
+                none_words=NONE_WORDS,
+                **content,
+            )
         )
         return Response(text, status, media_type="text/html; charset=utf-8")
 

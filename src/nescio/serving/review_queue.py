@@ -8,7 +8,7 @@ mean together, and `final_labels` there is what monitors, calibration and traini
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
@@ -38,9 +38,9 @@ class Person(Protocol):
     """Somebody who reviews: a key's owner, or a name in the terminal."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def role(self) -> str: ...  # noqa: D102
+    def role(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class ReviewItem:
     id: id of the decision.
     time: when it was made, in seconds since 1970.
     guard: name of the guard.
-    classes: names of the classes to choose from; empty: a number is asked for.
+    classes: names of the classes to choose from; empty: they are not known, or there are none.
+    targets: of a regression, how many numbers are asked for; 0: a class is.
     columns: names of the values of an input, where there are names.
     """
 
@@ -66,6 +67,7 @@ class ReviewItem:
     time: float
     guard: str
     classes: tuple[str, ...]
+    targets: int = 0
     columns: tuple[str, ...] = ()
 
 
@@ -215,14 +217,22 @@ class ReviewQueue:
         self.record(who, "settle", decision, kind=kind, label=made.label)
         return self.standing(decision)
 
-    def undo(self, decision: str, who: Person) -> None:
-        """Take the reviewer's own label back, by one more line in the log.
+    def skipped(self, who: Person, *, limit: int = 50) -> list[ReviewItem]:
+        """What `who` skipped and nobody agreed on since, oldest first.
 
-        decision: id of the decision.
         who: the reviewer.
+        limit: number of items, at most.
         """
-        self.log.add_labels([self._label(decision, check_reviewer(who.name), SKIP, None)])
-        self.record(who, "undo", decision)
+        found = []
+        for name, labels in self._all().items():
+            own = [one for one in labels if one.reviewer == who.name]
+            if own and own[-1].kind == SKIP:
+                state = standing(name, labels, reviews=self.reviews).state
+                found += [name] if state != AGREED else []
+        logged = [one for name in found if (one := self.log.decision(name)) is not None]
+        logged = [one for one in logged if self.guard in (None, one.guard)]
+        abouts = self._abouts()
+        return [self._item(one, abouts) for one in sorted(logged, key=lambda one: one.seq)[:limit]]
 
     def add(self, given: Sequence[Label], who: Person, what: str, about: str) -> list[Label]:
         """Take many labels at once, all or none; those that the log has already are left out.
@@ -313,10 +323,9 @@ class ReviewQueue:
         found = self._logged(decision)
         if kind not in (LABEL, NONE, SKIP):
             raise NescioError(unknown("kind of label", kind, (LABEL, NONE, SKIP)))
-        classes = self._item(found, self._abouts()).classes
         text = None
         if kind == LABEL:
-            text = checked_label(label, classes)
+            text = checked_label(label, self._item(found, self._abouts()))
         return Label(decision=found.id, reviewer=name, kind=kind, label=text, time=self._now())
 
     def _logged(self, decision: str) -> Logged:
@@ -329,7 +338,7 @@ class ReviewQueue:
 
     def _abouts(self) -> dict[tuple[str, str], dict[str, Any]]:
         """What each version of each guard says about itself."""
-        return {(one["name"], one["version"]): dict(one["about"]) for one in self.log.guards()}
+        return {(one["name"], one["version"]): one for one in self.log.guards()}
 
     def _item(self, found: Logged, abouts: dict[tuple[str, str], dict[str, Any]]) -> ReviewItem:
         about = abouts.get((found.guard, found.version), {})
@@ -337,8 +346,9 @@ class ReviewQueue:
             id=found.id,
             time=found.time,
             guard=found.guard,
-            classes=classes_of(about),
-            columns=tuple(map(str, about.get("columns") or ())),
+            classes=tuple(map(str, about.get("classes") or ())),
+            targets=len(about.get("targets") or ()),
+            columns=columns_in(about),
         )
 
     def _all(self) -> dict[str, list[Label]]:
@@ -350,31 +360,32 @@ class ReviewQueue:
             return {name: list(labels) for name, labels in self._labels.items()}
 
 
-def classes_of(about: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the classes of a guard, from what it says `about` itself; empty: a regression."""
-    if about.get("names"):
-        return tuple(map(str, about["names"]))
-    count = about.get("classes")
-    return tuple(map(str, range(count))) if isinstance(count, int) else ()
+def columns_in(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the columns of a guard's inputs, from what the log says `about` it; maybe none."""
+    return tuple(map(str, (about.get("input") or {}).get("columns") or ()))
 
 
-def checked_label(label: str | None, classes: Sequence[str]) -> str:
-    """A label as the log has it: a class that exists, or a finite number.
+def checked_label(label: str | None, item: ReviewItem) -> str:
+    """A label as the log has it: a class that exists, or numbers that are finite.
 
     label: what a person gave.
-    classes: names of the classes; empty: a number is expected.
+    item: what it is about.
     """
     text = (label or "").strip()
     if not text:
         raise NescioError("a label is empty; choose a class, or say that it is not one of these")
-    if classes:
-        if text not in classes:
-            raise NescioError(unknown("class", text, classes))
-        return text
+    if item.classes and text not in item.classes:
+        raise NescioError(unknown("class", text, item.classes))
+    return _numbers(text, item.targets) if item.targets else text
+
+
+def _numbers(text: str, targets: int) -> str:
+    """Numbers of a regression, apart by blanks."""
     try:
-        number = float(text.replace(",", ".") if text.count(",") == 1 else text)
+        found = [float(word) for word in text.replace(";", " ").split()]
     except ValueError:
-        number = float("nan")
-    if not abs(number) < float("inf"):
-        raise NescioError(f"the label must be a number, got {text!r}")
-    return repr(number)
+        found = []
+    if len(found) != targets or not all(abs(one) < float("inf") for one in found):
+        what = "a number" if targets == 1 else f"{targets} numbers, apart by blanks"
+        raise NescioError(f"the label must be {what}, got {text!r}")
+    return " ".join(map(repr, found))

@@ -34,9 +34,7 @@ class ReviewSessions:
     now: the clock, in seconds since 1970.
     """
 
-    def __init__(
-        self, *, seconds: float = SECONDS, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, *, seconds: float = SECONDS, now: Callable[[], float] = time.time) -> None:
         self._secret = secrets.token_bytes(32)
         self._seconds, self._now = seconds, now
         self._ended: dict[str, float] = {}
