@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
 from nescio.serving import review_items as items
-from nescio.serving.consensus import LABEL, NONE, SKIP, Standing
+from nescio.serving.consensus import LABEL, SKIP, Standing
 from nescio.serving.decision_log import DecisionLog
 from nescio.serving.review_queue import (
     ADMIN,
@@ -29,15 +29,15 @@ from nescio.serving.review_queue import (
     Reviewer,
     ReviewItem,
     ReviewQueue,
+    keyed,
+    said,
 )
 from nescio.serving.review_sessions import COOKIE, ReviewSession, ReviewSessions
 
 LOCAL = Reviewer("local", ADMIN)  # everybody, where there are no keys
 LISTED = 48  # items on the page of all
 FEW = 4  # values of a row there
-BUTTONS = 30  # classes that have a button each; more are typed
 FORM = 1 << 16  # bytes of a form
-LETTERS = "abcefhijkmopqrtvwxyz"  # keys of the tenth class and those after it; d, g, l, n, s, u act
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "script-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -364,26 +364,6 @@ class ReviewPages:
             )
         )
         return Response(text, status, media_type="text/html; charset=utf-8")
-
-
-def keyed(classes: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The classes with the key of each: digits, then letters; nothing where there are too many.
-
-    classes: names of the classes.
-    """
-    keys = "123456789" + LETTERS
-    if len(classes) > BUTTONS:
-        return []
-    return [(name, keys[at] if at < len(keys) else "") for at, name in enumerate(classes)]
-
-
-def said(kind: str, label: str | None) -> str:
-    """A label in words.
-
-    kind: label or none.
-    label: the class.
-    """
-    return NONE_WORDS if kind == NONE else SKIP if kind == SKIP else str(label)
 
 
 async def _form(request: Request) -> dict[str, str]:

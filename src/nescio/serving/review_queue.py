@@ -31,6 +31,7 @@ from nescio.serving.decision_log import Action, DecisionLog, KeptInput, Label, L
 
 REVIEW, ADMIN = "review", "admin"  # roles that may review; an admin also settles disputes
 NONE_WORDS = "not one of these"
+LETTERS = "abcefhijkmoprtvwxyz"  # after the digits; d, g, l, n, q, s and u act
 COUNTED = 1000  # items that are counted; more are "1000 or more"
 
 
@@ -389,3 +390,25 @@ def _numbers(text: str, targets: int) -> str:
         what = "a number" if targets == 1 else f"{targets} numbers, apart by blanks"
         raise NescioError(f"the label must be {what}, got {text!r}")
     return " ".join(map(repr, found))
+
+
+def keyed(classes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The classes with the key of each: digits, then letters; none where there are too many.
+
+    Classes that are digits are their own keys.
+
+    classes: names of the classes.
+    """
+    keys: Sequence[str] = "123456789" + LETTERS
+    if set(classes) <= set("0123456789"):
+        keys = classes
+    return list(zip(classes, keys, strict=False)) if len(classes) <= len(keys) else []
+
+
+def said(kind: str, label: str | None) -> str:
+    """A label in words.
+
+    kind: label, none or skip.
+    label: the class.
+    """
+    return NONE_WORDS if kind == NONE else "skipped" if kind == SKIP else str(label)
