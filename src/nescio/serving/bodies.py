@@ -7,11 +7,9 @@ for example, which `score` calls OOD, as a file among others should not stop it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from email.message import Message
 from typing import Any
 
 import orjson
-import torch
 
 from nescio.core import Bundle, Inputs, NescioError, joined
 from nescio.guards import Guard, RegressionGuard

@@ -244,7 +244,7 @@ def row_digests(inputs: Inputs) -> list[str]:
         array = part.numpy()
         about = f"{name}{array.dtype.str}{array.shape[1:]}".encode()
         size = array.itemsize * math.prod(array.shape[1:])
-        ready.append((about, memoryview(np.ascontiguousarray(array)).cast("B"), size))
+        ready.append((about, np.ascontiguousarray(array).data.cast("B"), size))
     found = []
     for row in range(len(inputs)):
         total = hashlib.blake2b(digest_size=16)

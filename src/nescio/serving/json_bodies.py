@@ -34,7 +34,9 @@ def read_json(body: bytes, form: InputForm, limits: BodyLimits) -> tuple[Inputs,
     if isinstance(given, dict):
         return _of_columns(given, form, limits)
     if not isinstance(given, list):
-        raise wrong_inputs(f"expected a list of rows, got {_kind(given)}; the guard reads {form.said}")
+        raise wrong_inputs(
+            f"expected a list of rows, got {_kind(given)}; the guard reads {form.said}"
+        )
     limits.check_rows(len(given))
     if isinstance(given[0], dict):
         if form.by_name:

@@ -26,7 +26,7 @@ def read_npy(body: bytes) -> NDArray[Any]:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, columns_first, kind = read(file, max_header_size=HEADER)
-    except Exception as error:  # noqa: BLE001 (what NumPy raises for a damaged header is any error)
+    except Exception as error:  # NumPy reads a damaged header as Python, and so fails in any way
         raise BodyError(
             UNREADABLE, f"the body is no .npy file ({error}); write it with numpy.save"
         ) from None
