@@ -243,7 +243,10 @@ class ReviewQueue:
         what: what is recorded, for example import.
         about: where they come from.
         """
-        checked = [self._label(one.decision, one.reviewer, one.kind, one.label) for one in given]
+        checked = [
+            self._label(one.decision, check_reviewer(one.reviewer), one.kind, one.label)
+            for one in given
+        ]
         known = self._all()
         last = {(d, one.reviewer): one for d, labels in known.items() for one in labels}
         new = []
