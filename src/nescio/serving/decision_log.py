@@ -53,9 +53,11 @@ GUARD = (
     "INSERT INTO guards (name, version, time, about) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (name, version) DO UPDATE SET about = excluded.about"
 )
-REVIEWED = (
-    "UPDATE queue SET reviews = (SELECT count(DISTINCT reviewer) FROM labels"
-    " WHERE decision = ? AND kind <> 'skip') WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
+REVIEWED = (  # of each reviewer the last label counts, and a skip takes it back
+    "UPDATE queue SET reviews = (SELECT count(*) FROM labels AS own WHERE own.decision = ?"
+    " AND own.kind <> 'skip' AND NOT EXISTS (SELECT 1 FROM labels AS later WHERE later.decision ="
+    " own.decision AND later.reviewer = own.reviewer AND later.seq > own.seq))"
+    " WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
 )
 KINDS = ("label", "none", "skip")
 
