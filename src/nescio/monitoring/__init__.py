@@ -1,5 +1,7 @@
 """Watching a stream: drift of its scores and errors among its answers, at all times."""
 
+from nescio.monitoring.accuracy_estimate import AccuracyEstimate as AccuracyEstimate
+from nescio.monitoring.accuracy_estimate import estimated_accuracy as estimated_accuracy
 from nescio.monitoring.label_budget import LabelBudget as LabelBudget
 from nescio.monitoring.label_budget import label_budget as label_budget
 from nescio.monitoring.label_budget import propensities as propensities
