@@ -90,7 +90,7 @@ def test_kinds_of_bodies_give_the_same(served, moon_files, moon_rows):
 
 
 def test_decisions_are_in_the_log_before_the_answer(served, moon_files, moon_rows, tmp_path):
-    running = served(moon_files[0], sample=0.0)
+    running = served(moon_files[0], sample=1e-9)
     with Client(running.url) as client:
         found = client.predict(moon_rows)
     with open_log(tmp_path / "log.db") as log:

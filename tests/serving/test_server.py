@@ -357,6 +357,8 @@ def test_other_machines_need_keys(moon_files):
         {"timeout": 0},
         {"batch_ms": -1},
         {"sample": 2},
+        {"sample": 0},
+        {"reviews": 0},
         {"port": 70000},
         {"watch_files": 0},
         {"replica": ""},

@@ -101,7 +101,12 @@ def answer_jobs(
     """
     version: Version = jobs[0].version
     texts, columns = json_rows(found), found.columns()
-    same: dict[str, Any] = {"time": time, "replica": replica, "guard": version.name, "version": version.version}
+    same: dict[str, Any] = {
+        "time": time,
+        "replica": replica,
+        "guard": version.name,
+        "version": version.version,
+    }
     parts = entry_columns(found)
     names = (*parts, "propensity", "picked")
     rows = zip(*parts.values(), propensity.tolist(), picked.tolist(), strict=True)

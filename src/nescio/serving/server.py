@@ -10,7 +10,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from nescio.serving.app import make_app
 from nescio.serving.connections import guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
-from nescio.serving.served_guards import Load, ServedGuards
+from nescio.serving.served_guards import AnyServed, Load, ServedGuards
 from nescio.serving.service import Service
 from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.watch import Watch
+from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
@@ -146,9 +148,30 @@ def default_name(source: Any) -> str:
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stem)
 
 
-def watch_maker(log: DecisionLog | None, settings: ServiceSettings) -> Any:
-    """What makes the watch of a version; None: nothing watches."""
-    return None
+def watch_maker(
+    log: DecisionLog | None, settings: ServiceSettings
+) -> Callable[[str, str, AnyServed], Watch] | None:
+    """What makes the watch of a version of a guard; None: nothing watches without a log.
+
+    log: the decision log.
+    settings: of the service.
+    """
+    if log is None:
+        return None
+
+    def make(name: str, version: str, guard: AnyServed) -> Watch:
+        own = WatchSettings(
+            risk=guard.risk,
+            confidence=guard.confidence,
+            budget=settings.sample,
+            reviews=settings.reviews,
+            replica=settings.replica,
+            webhook=settings.webhook,
+            webhook_secret=settings.webhook_secret,
+        )
+        return Watch(log, name, version, guard, own).start()
+
+    return make
 
 
 def make_server(

@@ -103,12 +103,16 @@ class Service:
         await asyncio.sleep(0)  # the last answers
         for name in self.guards.names():
             for version in self.guards.served(name).versions:
-                if hasattr(version.watch, "save"):
-                    await loop.run_in_executor(None, version.watch.save)
+                await loop.run_in_executor(None, self.end_watch, version)
         if self._pool is not None:
             self._pool.shutdown()
         if self.log is not None:
             self.log.close()
+
+    @property
+    def reviews(self) -> int:
+        """The number of reviewers who must agree on a label."""
+        return self.settings.reviews
 
     @property
     def ready(self) -> bool:
@@ -220,6 +224,7 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         before = self.guards.served(name).current
+        known = self.guards.served(name).versions
         try:
             work = partial(self.guards.load, name, path, force=force)
             version = await loop.run_in_executor(None, work)
@@ -229,6 +234,8 @@ class Service:
             await self.record(who, "load refused", name, {"why": str(error)})
             raise NescioError(str(error)) from error
         self.metrics.loads.add(name, "loaded")
+        for gone in set(known) - set(self.guards.served(name).versions):
+            await loop.run_in_executor(None, self.end_watch, gone)
         await self._swapped(who, "load", before, version)
         return version
 
@@ -355,7 +362,7 @@ class Service:
             return found
         refused = columns["decision"] != "answer"
         share = self.settings.sample
-        drawn = self._draws.random(len(refused)) < share if share else np.zeros_like(refused)
+        drawn = self._draws.random(len(refused)) < share
         return refused | drawn, np.where(refused, 1.0, share)
 
     def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
@@ -373,6 +380,15 @@ class Service:
                 self.metrics.decisions.add(version.name, decision, by=count)
             if version.watch is not None:
                 self._watched(version, group.entries)
+
+    def end_watch(self, version: Version) -> None:
+        """Save what was watched of `version`, and end; what cannot be saved is said."""
+        if version.watch is None:
+            return
+        try:
+            version.watch.close()
+        except Exception as error:
+            self.say("error", "a watch was not saved", guard=version.name, why=f"{error!r}"[:200])
 
     def _watched(self, version: Version, entries: Sequence[Any]) -> None:
         """Tell what watches; its errors cost no answer."""
