@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,16 +17,12 @@ from rich.console import Console
 from nescio.cli.half_blocks import half_blocks
 from nescio.cli.options import note
 from nescio.core import NescioError, is_terminal, write_atomically
-from nescio.serving import consensus, decision_log, label_exports, review_items, review_queue
+from nescio.serving import consensus, decision_log, label_exports, review_items
+from nescio.serving import review_queue as queues
 from nescio.serving import review_studio as studio
 
-if TYPE_CHECKING:
-    from nescio.serving.review_queue import ReviewItem, ReviewQueue
-
-Reviewer, said = review_queue.Reviewer, review_queue.said
-
 END, BACK, GUESS, NO, SKIP = "q", "u", "g", "n", "s"
-HELP = f"{NO} {review_queue.NONE_WORDS}   {SKIP} skip   {GUESS} guess   {BACK} back   {END} quit"
+HELP = f"{NO} {queues.NONE_WORDS}   {SKIP} skip   {GUESS} guess   {BACK} back   {END} quit"
 
 
 def review_named(
@@ -40,9 +36,9 @@ def review_named(
     **words: Any,
 ) -> None:
     """Do what the words of the command say: look, files, or label item by item."""
-    who = Reviewer(consensus.check_reviewer(reviewer or _user()), review_queue.ADMIN)
+    who = queues.Reviewer(consensus.check_reviewer(reviewer or _user()), queues.ADMIN)
     with decision_log.open_log(log, create=False) as opened:
-        queue = review_queue.ReviewQueue(opened, reviews=reviews, guard=guard_name)
+        queue = queues.ReviewQueue(opened, reviews=reviews, guard=guard_name)
         for text in settle:
             _settle(queue, who, text)
         if _files(queue, who, limit, words) or settle:
@@ -66,17 +62,19 @@ def _user() -> str:
         raise NescioError("say who you are: --reviewer NAME") from None
 
 
-def _settle(queue: "ReviewQueue", who: Reviewer, text: str) -> None:
+def _settle(queue: queues.ReviewQueue, who: queues.Reviewer, text: str) -> None:
     """Settle what ID=CLASS says."""
     decision, equals, label = text.rpartition("=")
     if not equals or not decision:
         raise NescioError(f"--settle takes ID=CLASS, got {text!r}")
     kind = consensus.LABEL if label else consensus.NONE
     found = queue.settle(decision, who, label or None, kind=kind)
-    click.echo(f"settled: {decision} is {said(found.kind or '', found.label)}")
+    click.echo(f"settled: {decision} is {queues.said(found.kind or '', found.label)}")
 
 
-def _files(queue: "ReviewQueue", who: Reviewer, limit: int, words: dict[str, Any]) -> bool:
+def _files(
+    queue: queues.ReviewQueue, who: queues.Reviewer, limit: int, words: dict[str, Any]
+) -> bool:
     """Read and write the files that are named; whether there were any."""
     if words["import_file"] is not None:
         got = studio.import_annotations(queue, who, words["import_file"])
@@ -103,7 +101,7 @@ def _files(queue: "ReviewQueue", who: Reviewer, limit: int, words: dict[str, Any
     return any(words[name] is not None for name in names)
 
 
-def _export_labels(queue: "ReviewQueue", who: Reviewer, path: str) -> None:
+def _export_labels(queue: queues.ReviewQueue, who: queues.Reviewer, path: str) -> None:
     written = label_exports.write_training_data(
         queue.log, path, guard=queue.guard, reviews=queue.reviews
     )
@@ -112,7 +110,7 @@ def _export_labels(queue: "ReviewQueue", who: Reviewer, path: str) -> None:
         click.echo(f"written: {name}, {count} rows")
 
 
-def status(queue: "ReviewQueue", who: Reviewer) -> dict[str, Any]:
+def status(queue: queues.ReviewQueue, who: queues.Reviewer) -> dict[str, Any]:
     """How far the review is, as numbers.
 
     queue: the review queue.
@@ -125,7 +123,7 @@ def status(queue: "ReviewQueue", who: Reviewer) -> dict[str, Any]:
     return {
         "reviewer": who.name,
         "waiting": progress.waiting,
-        "more_may_wait": progress.waiting >= review_queue.COUNTED,
+        "more_may_wait": progress.waiting >= queues.COUNTED,
         "labeled_today": progress.today,
         "agreed": progress.agreed,
         "disputed": progress.disputed,
@@ -147,9 +145,9 @@ def _say(found: dict[str, Any], as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<20} {shown}")
 
 
-def _say_disagreements(queue: "ReviewQueue", as_json: bool) -> None:
+def _say_disagreements(queue: queues.ReviewQueue, as_json: bool) -> None:
     found = {
-        one.decision: {vote.reviewer: said(vote.kind, vote.label) for vote in one.votes}
+        one.decision: {vote.reviewer: queues.said(vote.kind, vote.label) for vote in one.votes}
         for one in queue.disagreements()
     }
     if as_json:
@@ -161,12 +159,14 @@ def _say_disagreements(queue: "ReviewQueue", as_json: bool) -> None:
     click.echo(f"{len(found)} disagreements" + "; --settle ID=CLASS settles one" * bool(found))
 
 
-def _note_disagreements(queue: "ReviewQueue") -> None:
+def _note_disagreements(queue: queues.ReviewQueue) -> None:
     if found := queue.disagreements():
         note(f"reviewers disagree about {len(found)} decisions; see --disagreements")
 
 
-def _label(queue: "ReviewQueue", who: Reviewer, waiting: "list[ReviewItem]") -> None:
+def _label(
+    queue: queues.ReviewQueue, who: queues.Reviewer, waiting: list[queues.ReviewItem]
+) -> None:
     """Ask for each item, until there are none or somebody quits."""
     place = given = 0
     with _pictures() as folder:
@@ -194,7 +194,7 @@ def _pictures() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(queue: "ReviewQueue", item: "ReviewItem", folder: Path) -> None:
+def _show(queue: queues.ReviewQueue, item: queues.ReviewItem, folder: Path) -> None:
     """The input: a table, text, or a picture as the terminal can show it."""
     shown = review_items.shown_input(queue.kept(item.id), item.columns)
     if shown.png is not None:
@@ -220,16 +220,18 @@ def _clean(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
-class Step:
+class ReviewStep:
     """What follows an answer: how many items to go on, and how many labels were given."""
 
     def __init__(self, move: int, given: int = 0) -> None:
         self.move, self.given = move, given
 
 
-def _ask(queue: "ReviewQueue", who: Reviewer, item: "ReviewItem") -> Step | None:
+def _ask(
+    queue: queues.ReviewQueue, who: queues.Reviewer, item: queues.ReviewItem
+) -> ReviewStep | None:
     """One answer about an item; None: quit."""
-    choices = review_queue.keyed(item.classes)
+    choices = queues.keyed(item.classes)
     by_key = {key: name for name, key in choices}
     listed = "   ".join(f"{key} {_clean(name)}" for name, key in choices)
     what = "the number" if item.targets else "the class"
@@ -245,20 +247,20 @@ def _ask(queue: "ReviewQueue", who: Reviewer, item: "ReviewItem") -> Step | None
             sure = "" if found.probability is None else f", probability {found.probability:.3f}"
             click.echo(f"guess: {_clean(found.label)} ({found.decision}{sure})")
         elif word == BACK:
-            return Step(-1)
+            return ReviewStep(-1)
         elif word in (NO, SKIP):
             kind = consensus.NONE if word == NO else consensus.SKIP
             queue.give(item.id, who, None, kind=kind, guess_seen=seen)
-            return Step(1, int(kind == consensus.NONE))
+            return ReviewStep(1, int(kind == consensus.NONE))
         else:
             label = by_key.get(word, word)
             try:
-                review_queue.checked_label(label, item)
+                queues.checked_label(label, item)
             except NescioError as error:
                 click.echo(f"{error}")
                 continue
             queue.give(item.id, who, label, guess_seen=seen)
-            return Step(1, 1)
+            return ReviewStep(1, 1)
 
 
 def _read(*, single: bool) -> str | None:
