@@ -189,7 +189,7 @@ def test_arrays_go_to_training_and_to_a_pool(folder):
     ):
         done = CliRunner().invoke(main, command.split())
         assert done.exit_code == 0, f"{command}\n{done.output}"
-    assert "58 labels" in done.output
+    assert "58 answers, 58 of them new" in done.output
 
 
 def test_rows_go_to_training_and_to_a_pool(folder):
