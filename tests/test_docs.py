@@ -26,6 +26,7 @@ sys.path.append(str(DOCS / "site"))
 import names  # noqa: E402
 
 NEEDED = {
+    "guide/decision-log.md": "sqlalchemy",
     "guide/integrations.md": "pytorch_lightning",
     "guide/tables.md": "pandas",
     "how-to/fastapi.md": "fastapi",

@@ -23,6 +23,7 @@ from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
+from nescio.core.errors import quoted as quoted
 from nescio.core.errors import warn as warn
 from nescio.core.files import CHECKPOINT as CHECKPOINT
 from nescio.core.files import MODEL as MODEL
