@@ -38,7 +38,7 @@ from nescio.serving.service_metrics import CONTENT_TYPE
 from nescio.serving.service_pages import description_page
 from nescio.version import VERSION
 
-ROUTERS = ("inference_protocol",)  # modules of this room with a function router(service)
+ROUTERS = ("inference_protocol", "review_pages")  # modules here with a function router(service)
 NAME = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer"},
