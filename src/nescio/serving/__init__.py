@@ -1,4 +1,4 @@
-"""Guards behind HTTP: the service, its decision log, its review queue, and what it watches.
+"""Guards as a service: the decision log, the review queue, and watching what is decided.
 
 What the names need (SQLAlchemy, FastAPI) is loaded when they are first asked for.
 """
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nescio.serving.server import serve as serve
     from nescio.serving.service import Service as Service
     from nescio.serving.service_settings import ServiceSettings as ServiceSettings
+    from nescio.serving.watch import Watch as Watch
+    from nescio.serving.watch_settings import WatchSettings as WatchSettings
 
 NAMES = {  # of modules, by the one that has them
     "client": "Client",
@@ -33,6 +35,8 @@ NAMES = {  # of modules, by the one that has them
     "server": "run_in_thread serve",
     "service": "Service",
     "service_settings": "ServiceSettings",
+    "watch": "Watch",
+    "watch_settings": "WatchSettings",
 }
 HOMES = {name: module for module, names in NAMES.items() for name in names.split()}
 
