@@ -12,7 +12,7 @@ import orjson
 
 from nescio.serving.batching import RefusedError
 from nescio.serving.service import ALL_BODIES, Service
-from nescio.serving.tracing_marks import tracer
+from nescio.serving.tracing_marks import Marks
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -36,21 +36,43 @@ class Front:
 
     def __init__(self, service: Service, app: App) -> None:
         self.service, self.app = service, app
-        self.mark = tracer()
+        self.marks = Marks()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, `scope`, whose body `receive` gives; the answer goes to `send`."""
         if scope["type"] == "http" and scope["method"] == "POST":
-            path: str = scope["path"]
-            if path == "/v1/predict":
-                await self.predict(None, scope, receive, send)
+            predicts, name = asks_to_predict(scope["path"])
+            if predicts:
+                await self.predict(name, scope, receive, send)
                 return
-            if path.startswith(BEFORE) and path.endswith(AFTER):
-                name = path[len(BEFORE) : -len(AFTER)]
-                if name and "/" not in name:
-                    await self.predict(name, scope, receive, send)
-                    return
-        await self.app(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            await self._whole(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the application a request whose body is there and within the limits."""
+        try:
+            body = await whole_body(self.service, headers_of(scope), receive)
+        except GoneError:
+            return
+        except RefusedError as error:
+            await refuse(self.service, error, send)
+            return
+        told = False
+
+        async def again() -> MutableMapping[str, Any]:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        self.service.body_bytes += len(body)
+        try:
+            await self.app(scope, again, send)
+        finally:
+            self.service.body_bytes -= len(body)
 
     async def predict(self, name: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide about the rows of a body.
@@ -62,21 +84,19 @@ class Front:
         began = time.perf_counter()
         size = 0
         try:
-            headers = {key.decode("latin-1"): value.decode("latin-1")
-                       for key, value in scope["headers"]}  # fmt: skip
+            headers = headers_of(scope)
             service.authorized(headers, "predict")
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size
             began = time.perf_counter()
-            version = service.version(name)
-            kind = headers.get("content-type", "")
-            rows = await service.rows(version, kind, body)
-            answered = await service.decided(version, rows)
+            with self.marks.span(headers):
+                version = service.version(name)
+                rows = await service.rows(version, headers.get("content-type", ""), body)
+                answered = await service.decided(version, rows)
+                self.marks.mark(answered)
             arrow = ARROW in headers.get("accept", "")
             answer = answered.arrow() if arrow else answered.json()
-            if self.mark is not None:
-                self.mark(answered)
         except GoneError:
             service.metrics.refused.add("client gone")
             return
@@ -87,6 +107,21 @@ class Front:
             service.body_bytes -= size
         service.metrics.seconds.add(time.perf_counter() - began)
         await reply(service, send, 200, answer, [KINDS[arrow]])
+
+
+def asks_to_predict(path: str) -> tuple[bool, str | None]:
+    """Whether a POST to `path` asks for predictions, and of which guard; None: the only one."""
+    if path == "/v1/predict":
+        return True, None
+    if path.startswith(BEFORE) and path.endswith(AFTER):
+        name = path[len(BEFORE) : -len(AFTER)]
+        return bool(name) and "/" not in name, name
+    return False, None
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """The headers of a request, `scope`, with names in lower case."""
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
 
 
 async def whole_body(service: Service, headers: dict[str, str], receive: Receive) -> bytes:
@@ -178,5 +213,3 @@ def _too_large(most: int) -> RefusedError:
     return RefusedError(
         f"the body has more than {most} bytes; send fewer rows at a time", status=413, reason="body"
     )
-
-

@@ -10,87 +10,26 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nescio.core import NescioError
 from nescio.serving.app import make_app
+from nescio.serving.connections import guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
-from nescio.serving.served_guards import Load, ServedGuards
+from nescio.serving.served_guards import AnyServed, Load, ServedGuards
 from nescio.serving.service import Service
 from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.watch import Watch
+from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
-DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: 42\r\n\r\n"
-    b'{"error":"too many connections; try later"}'
-)
-
-
-def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
-    """The protocol of a connection, with the limits of `service`."""
-    settings = service.settings
-
-    class Guarded(HttpToolsProtocol):
-        """A connection that is closed if a request does not arrive in time."""
-
-        since = 0.0  # when it began to wait for the rest of a request; 0: it does not
-        dropped = 0  # bytes of a body that nobody wants
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.since = time.monotonic()
-            self.allowed = settings.head_seconds
-            service.connections = len(self.connections)
-            if len(self.connections) > settings.connections:
-                service.metrics.refused.add("connections")
-                transport.write(BUSY)
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            service.connections = len(self.connections)
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.since, self.dropped = time.monotonic(), 0
-            self.allowed = settings.head_seconds
-
-        def on_headers_complete(self) -> None:
-            super().on_headers_complete()
-            self.since, self.allowed = time.monotonic(), settings.body_seconds
-
-        def on_body(self, body: bytes) -> None:
-            if self.cycle.response_complete:
-                self.dropped += len(body)
-                if self.dropped > DRAINED * settings.body_bytes:
-                    self.transport.close()
-                    return
-            super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            super().on_message_complete()
-            self.since, self.allowed = time.monotonic(), settings.timeout + settings.body_seconds
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if not self.cycle.more_body:
-                self.since = 0.0
-
-        def late(self, now: float) -> bool:
-            """Whether a request has taken too long to arrive, or its answer to be read."""
-            return bool(self.since) and now - self.since > self.allowed
-
-    return Guarded
 
 
 class Server(uvicorn.Server):
@@ -150,7 +89,7 @@ class Server(uvicorn.Server):
             await asyncio.sleep(min(pause, 1.0))
             now = time.monotonic()
             for one in list(self.server_state.connections):
-                if one.late(now):  # type: ignore[union-attr]
+                if one.late(now):
                     self.service.metrics.refused.add("slow connection")
                     one.transport.abort()  # type: ignore[union-attr]
 
@@ -209,9 +148,30 @@ def default_name(source: Any) -> str:
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stem)
 
 
-def watch_maker(log: DecisionLog | None, settings: ServiceSettings) -> Any:
-    """What makes the watch of a version; None: nothing watches."""
-    return None
+def watch_maker(
+    log: DecisionLog | None, settings: ServiceSettings
+) -> Callable[[str, str, AnyServed], Watch] | None:
+    """What makes the watch of a version of a guard; None: nothing watches without a log.
+
+    log: the decision log.
+    settings: of the service.
+    """
+    if log is None:
+        return None
+
+    def make(name: str, version: str, guard: AnyServed) -> Watch:
+        own = WatchSettings(
+            risk=guard.risk,
+            confidence=guard.confidence,
+            budget=settings.sample,
+            reviews=settings.reviews,
+            replica=settings.replica,
+            webhook=settings.webhook,
+            webhook_secret=settings.webhook_secret,
+        )
+        return Watch(log, name, version, guard, own).start()
+
+    return make
 
 
 def make_server(
@@ -235,6 +195,7 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=int(max(1, settings.head_seconds)),
         timeout_graceful_shutdown=int(settings.timeout + settings.body_seconds) + 1,
         backlog=2048,
