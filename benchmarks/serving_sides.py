@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -159,14 +159,10 @@ class Running:
         """Send a signal to the server and its processes, and wait for their end."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            pass
-        try:  # what is left of it: workers of LitServe
+        with suppress(ProcessLookupError):  # what is left of it: workers of LitServe
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
 
