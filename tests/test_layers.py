@@ -10,7 +10,7 @@ import nescio
 SOURCE = Path(nescio.__file__).parent
 ORDER = """
 core data nets metrics models attacks losses training calibration conformal detectors guards
-monitoring geometry applications evaluation report integrations cli __main__
+monitoring geometry applications evaluation report serving integrations cli __main__
 """.split()  # noqa: SIM905
 FREE = (
     "nescio",

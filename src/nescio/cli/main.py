@@ -83,7 +83,12 @@ class Teaching(Verbs):
             yield group, [(name, line.sentence) for name, line in own.items()]
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run; a closed standard file becomes nothing, so that no other file gets its number."""
+        """Run; a closed standard file becomes nothing, so that no other file gets its number.
+
+        MKL, which reads the variable when it is first used, is asked to add in one order wherever
+        in memory the numbers stand: decisions about a row then have the same bits in any batch.
+        """
+        os.environ.setdefault("MKL_CBWR", "AUTO")
         for number in range(3):
             try:
                 os.fstat(number)

@@ -235,8 +235,7 @@ class Guard:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
         finite, found = part.finite, None
         if part.activations is not None:
-            own = groups if groups is None or finite is None else groups[finite]
-            found = self._decide(part.activations, own, part.in_range)
+            found = self._decide(part.activations, groups, part.in_range)
             if finite is None or finite.all():
                 return found
         assert finite is not None
@@ -259,7 +258,7 @@ class Guard:
         )
         for name, column in vars(found).items() if found is not None else ():
             if isinstance(column, Tensor) and name != "in_range":
-                getattr(whole, name)[finite] = column
+                getattr(whole, name)[finite] = column[finite]
         return whole
 
     def _decide(

@@ -194,7 +194,7 @@ class RegressionGuard:
             whole = unknown(count, self.targets, finite.device)
             whole["rule"] = torch.full((count,), CODES["not finite"], device=finite.device)
             for name, column in (found or {}).items():
-                whole[name][finite] = column
+                whole[name][finite] = column[finite]
             found = whole
         return RegressionDecisions(
             **found,

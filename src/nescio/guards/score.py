@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, digest, in_order, owned, quiet
+from nescio.core import NescioError, digest, in_order, owned
 from nescio.core import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
@@ -24,6 +24,7 @@ from nescio.guards.regression_decisions import RegressionDecisions, interval_col
 from nescio.guards.regression_file import regression_manifest, regression_tensors
 from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
+from nescio.guards.steady import decided_in_pieces, decided_together
 from nescio.nets import columns_of
 
 BATCH = 1 << 24  # bytes of inputs and decisions that are read, decided and written at a time
@@ -225,15 +226,16 @@ def _parts(
 ) -> Iterator[tuple[bytes, int, dict[str, int]]]:
     """Decisions about all inputs that are left, in order: the text, the rows, the counts.
 
-    Of several parts each has one thread: how many threads there are, or where a run was stopped,
-    does not change a bit of them.
+    Each part has one thread, and a part of its own has pieces with one thread each: how many
+    threads there are, or where a run was stopped, does not change a bit of them.
     """
     write, _ = format_of(table.out)
 
     def decide(block: tuple[int, Any, Words]) -> tuple[bytes, int, dict[str, int]]:
         first, x, kept = block
-        with quiet():
-            found = guard(x)
+        return written(first, decided_together(guard, x), kept)
+
+    def written(first: int, found: Any, kept: Words) -> tuple[bytes, int, dict[str, int]]:
         columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
         if stream.files is not None:
             columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
@@ -248,9 +250,11 @@ def _parts(
     threads = min(torch.get_num_threads(), WORKERS)
     several = len(ahead) == 2 or table.rows > 0
     on_cpu = all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
-    if not several or threads == 1 or not on_cpu:
+    if threads == 1 or not on_cpu:
         return map(decide, chain(ahead, blocks))
-    return in_order(decide, chain(ahead, blocks), threads)
+    if several:
+        return in_order(decide, chain(ahead, blocks), threads)
+    return (written(first, decided_in_pieces(guard, x, threads), kept) for first, x, kept in ahead)
 
 
 def _counts(stream: Stream, first: int, found: Decisions | RegressionDecisions) -> dict[str, int]:
