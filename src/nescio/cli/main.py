@@ -39,6 +39,7 @@ COMMANDS = {
     "verify": Listed(LOOK, "Compute every claim of a safety card again, and compare."),
     "guard": Listed(DECIDE, "Make a guard, which answers or abstains with a guarantee."),
     "score": Listed(DECIDE, "Answer or abstain for every input of a file."),
+    "serve": Listed(DECIDE, "Serve guards over HTTP: answer or abstain, with a log."),
     "predict": Listed(DECIDE, "Write labels, probabilities and every measure for each sample."),
     "train": Listed(TRAIN, "Train a network or an ensemble by a recipe, and save it."),
     "label": Listed(TRAIN, "Choose what people label next, and say what labels buy."),
