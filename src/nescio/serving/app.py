@@ -13,6 +13,7 @@ and within the limits when a route gets them.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -38,7 +39,7 @@ from nescio.serving.service_metrics import CONTENT_TYPE
 from nescio.serving.service_pages import description_page
 from nescio.version import VERSION
 
-ROUTERS = ("inference_protocol",)  # modules of this room with a function router(service)
+ROUTERS = ("inference_protocol", "review_pages", "watch_pages")  # modules with router(service)
 NAME = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -114,7 +115,7 @@ def make_app(service: Service) -> Front:
     app.include_router(health_routes(service))
     app.include_router(guard_routes(service))
     app.include_router(admin_routes(service))
-    for name in ROUTERS:
+    for name in (one for one in ROUTERS if find_spec(f"nescio.serving.{one}")):
         app.include_router(import_module(f"nescio.serving.{name}").router(service))
     add_pages(app, service)
     add_errors(app, service)

@@ -50,7 +50,34 @@ class Front:
                 if name and "/" not in name:
                     await self.predict(name, scope, receive, send)
                     return
-        await self.app(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            await self._whole(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the application a request whose body is there and within the limits."""
+        try:
+            body = await whole_body(self.service, headers_of(scope), receive)
+        except GoneError:
+            return
+        except RefusedError as error:
+            await refuse(self.service, error, send)
+            return
+        told = False
+
+        async def again() -> MutableMapping[str, Any]:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        self.service.body_bytes += len(body)
+        try:
+            await self.app(scope, again, send)
+        finally:
+            self.service.body_bytes -= len(body)
 
     async def predict(self, name: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide about the rows of a body.
@@ -62,8 +89,7 @@ class Front:
         began = time.perf_counter()
         size = 0
         try:
-            headers = {key.decode("latin-1"): value.decode("latin-1")
-                       for key, value in scope["headers"]}  # fmt: skip
+            headers = headers_of(scope)
             service.authorized(headers, "predict")
             body = await whole_body(service, headers, receive)
             size = len(body)
@@ -87,6 +113,11 @@ class Front:
             service.body_bytes -= size
         service.metrics.seconds.add(time.perf_counter() - began)
         await reply(service, send, 200, answer, [KINDS[arrow]])
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """The headers of a request, `scope`, with names in lower case."""
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
 
 
 async def whole_body(service: Service, headers: dict[str, str], receive: Receive) -> bytes:

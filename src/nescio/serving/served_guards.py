@@ -111,8 +111,8 @@ class ServedGuards:
         if path is None:
             version = self._version(served, source, None)
         else:
-            served.seen = _seen(path)
             version = self._read(served, path)
+            served.seen = _seen(path)
         served.versions.append(version)
         self._served[name] = served
         return version
