@@ -29,10 +29,10 @@ from nescio.serving.service_settings import ServiceSettings
 LOG = "decisions.db"
 DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
-BUSY = (
+BUSY = b'{"error":"too many connections; try again in a second"}'
+REFUSED = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: 42\r\n\r\n"
-    b'{"error":"too many connections; try later"}'
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(BUSY), BUSY)
 )
 
 
@@ -53,7 +53,7 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
             service.connections = len(self.connections)
             if len(self.connections) > settings.connections:
                 service.metrics.refused.add("connections")
-                transport.write(BUSY)
+                transport.write(REFUSED)
                 transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:

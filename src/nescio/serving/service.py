@@ -93,6 +93,7 @@ class Service:
         self.draining = True
         if self._watching is not None:
             self._watching.cancel()
+        self.running = False
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.batcher.close)
         await asyncio.sleep(0)  # the last answers
@@ -104,7 +105,6 @@ class Service:
             self._pool.shutdown()
         if self.log is not None:
             self.log.close()
-        self.running = False
 
     @property
     def ready(self) -> bool:
@@ -157,7 +157,7 @@ class Service:
 
     async def decided(self, version: Version, rows: Rows) -> Answered:
         """The decisions about `rows` by `version`, after they are in the log."""
-        if not self.ready:
+        if not self.running:
             raise RefusedError(
                 "the service is stopping; ask another one", status=503, reason="stopping", retry=1
             )
