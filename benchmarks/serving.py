@@ -44,6 +44,7 @@ from benchmarks.timing import machine
 Found = dict[str, Any]
 CONNECTIONS = 64
 LOADED = 0.7  # of the capacity
+CLIENTS = 2000  # at a time in an overload, more than the connections that the service takes
 
 
 def throughput(served: Served, options: argparse.Namespace, folder: Path) -> Found:
@@ -108,7 +109,7 @@ def overload(served: Served, options: argparse.Namespace, folder: Path) -> Found
     with running(nescio_side("nescio serve", *options.more), served, folder) as server:
         capacity = _capacity(server, options)
         rate, seconds = 3 * capacity, 60 * options.minutes
-        process = start_load(server, rate=rate, seconds=seconds, connections=900, timeout=2)
+        process = start_load(server, rate=rate, seconds=seconds, connections=CLIENTS, timeout=2)
         memory: list[tuple[float, int]] = []
         start = time.perf_counter()
         while process.poll() is None:
