@@ -271,7 +271,7 @@ def _start(
     weights, trained = starting_weights(nets, device)
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
-    rule = fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:]))
+    rule = fresh(name, trained)
     keeps = plan.patience or rule.is_exact  # members then leave with their weights
     return State(
         weights=weights,

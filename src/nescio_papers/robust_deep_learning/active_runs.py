@@ -17,7 +17,6 @@ from nescio_papers.kit import (
     InData,
     Settings,
     all_images,
-    as_finished,
     folder_of,
     full_and_quick,
     size,
@@ -115,7 +114,7 @@ def curves(settings: Settings) -> dict[str, dict[str, Curves]]:
     """All learning curves by pool and method; those that are finished are read."""
     every = {MNIST: METHODS, REPEATED: ON_COPIES}
     tasks = [(settings, name, method) for part in every.values() for name, method in part.items()]
-    for _ in as_finished(run_method, tasks, budget(settings).workers):
+    for _ in settings.engine_of(budget(settings).workers).as_finished(run_method, tasks):
         pass
     return {
         pool: {name: Curves.load(folder(settings, name, method)) for name, method in part.items()}
