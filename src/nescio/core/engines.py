@@ -54,6 +54,15 @@ class Engine:
         """Workers for `work`; most: not more of them."""
         raise NotImplementedError
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is more than this machine's processes."""
+        return self.name != LOCAL
+
+    def size(self) -> int:
+        """How many pieces of work it does at a time."""
+        return self.workers or processors()
+
     def close(self) -> None:
         """Give back what the engine has started."""
 
@@ -90,8 +99,7 @@ class LocalEngine(Engine):
     @contextmanager
     def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[Pool]:
         """Processes for `work`; most: not more of them."""
-        count = self.workers or processors()
-        count = count if most is None else min(count, most)
+        count = self.size() if most is None else min(self.size(), most)
         if count == 1:
             yield _Here(work)
             return

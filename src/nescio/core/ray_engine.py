@@ -49,12 +49,15 @@ class RayEngine(Engine):
         """The workers of the cluster, to which `work` is sent once; most: not more of them."""
         ray = self.connected()
         send_own_modules()
-        there = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        pool = _Tasks(ray, ray.put(work), there if most is None else min(there, most))
+        pool = _Tasks(ray, ray.put(work), self.size() if most is None else min(self.size(), most))
         try:
             yield pool
         finally:
             pool.cancel()
+
+    def size(self) -> int:
+        """The number of processors of the cluster."""
+        return max(1, int(self.connected().cluster_resources().get("CPU", 1)))
 
     def connected(self) -> Any:
         """The package Ray, connected to the cluster; a connection that is there is used."""
