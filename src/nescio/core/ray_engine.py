@@ -25,6 +25,7 @@ QUIET = {  # what Ray would say or send otherwise; the user's own settings stay
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+_made: list[str | None] = []  # the address of the connection that was made here
 OWN = ("nescio", "nescio_papers")  # packages that the workers have
 
 
@@ -67,8 +68,9 @@ class RayEngine(Engine):
         return ray
 
     def close(self) -> None:
-        """End the connection, and the cluster if it was started here."""
-        if "ray" in sys.modules:
+        """End the connection, and the cluster, if they were made here."""
+        if _made:
+            _made.clear()
             package().shutdown()
 
 
@@ -99,6 +101,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 logging_level="ERROR",
                 **options,
             )
+            _made.append(address)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         why = " ".join(str(error).split())
         if "ersion mismatch" in why:

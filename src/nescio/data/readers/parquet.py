@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -196,6 +197,11 @@ def _footer(path: Path) -> tuple[Any, int]:
 
 
 def _damaged(path: Path, error: Exception) -> NescioError:
+    if isinstance(error, FileNotFoundError):
+        return NescioError(
+            f"there is no file {path} on {platform.node()}; all machines that work on it must see "
+            "it under this name, as in a folder that they share"
+        )
     return NescioError(
         f"cannot read {path} as Parquet, it is damaged, cut off or something else ({error}); copy "
         "it again, or write it again"
@@ -211,7 +217,7 @@ def _batches(
             start -= file.rows
             continue
         try:
-            yield from _checked_batches(package, file.path, names, start, size)
+            yield from _checked_batches(package, file, names, start, size)
         except (OSError, ValueError) as error:
             if isinstance(error, NescioError):
                 raise
@@ -220,9 +226,14 @@ def _batches(
 
 
 def _checked_batches(
-    package: ModuleType, path: Path, names: list[str], start: int, size: int
+    package: ModuleType, known: File, names: list[str], start: int, size: int
 ) -> Iterator[Any]:
-    with package.ParquetFile(path, page_checksum_verification=True) as file:
+    with package.ParquetFile(known.path, page_checksum_verification=True) as file:
+        if file.metadata.num_rows != known.rows:
+            raise NescioError(
+                f"{known.path} has {file.metadata.num_rows} rows and had {known.rows}; was it "
+                "changed meanwhile?"
+            )
         groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         first = 0
         while first < len(groups) and start >= groups[first]:
