@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio import nets
 from nescio.applications.active_learning import Curves, simulate
-from nescio.core import as_batch, generator
+from nescio.core import LocalEngine, as_batch, generator
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import (
     InData,
@@ -114,7 +114,11 @@ def curves(settings: Settings) -> dict[str, dict[str, Curves]]:
     """All learning curves by pool and method; those that are finished are read."""
     every = {MNIST: METHODS, REPEATED: ON_COPIES}
     tasks = [(settings, name, method) for part in every.values() for name, method in part.items()]
-    for _ in settings.engine_of(budget(settings).workers).as_finished(run_method, tasks):
+    if settings.engine is None:
+        workers = LocalEngine(budget(settings).workers)
+    else:
+        workers = LocalEngine(1)  # the methods one after the other, the seeds of each apart
+    for _ in workers.as_finished(run_method, tasks):
         pass
     return {
         pool: {name: Curves.load(folder(settings, name, method)) for name, method in part.items()}
@@ -150,6 +154,7 @@ def run_method(task: Task) -> None:
         schedule="cosine",
         seed=settings.seed,
         run=folder(settings, name, method),
+        engine=settings.engine,
         progress=False,
     )
 
