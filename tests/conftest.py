@@ -4,6 +4,7 @@ Without the seed, a test that draws weights or points from the global generators
 on each run, and a brute-force oracle with a grid is wrong for a few of them.
 """
 
+import os
 import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+os.environ.setdefault("MKL_CBWR", "AUTO")  # as the command line does; nothing was computed yet
 torch.set_num_threads(1)
 collect_ignore = [] if find_spec("sqlalchemy") else ["serving"]  # of the extra serve
 

@@ -1,4 +1,4 @@
-"""Decision logs for tests: each in a file of SQLite, and in a PostgreSQL that the tests start."""
+"""Decision logs in SQLite and PostgreSQL, small guards of half-moons, and services of them."""
 
 import os
 import shutil
@@ -7,13 +7,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+import torch
+from torch import Tensor
 
-from nescio.serving import DecisionLog, Entry, open_log
+import nescio
+from nescio.serving import DecisionLog, Entry, ServiceSettings, open_log, run_in_thread
 from nescio.serving.log_schema import SCHEMA, about, tables
 
 PASSWORD = "not-for-messages"
@@ -104,39 +109,17 @@ def postgresql() -> Iterator[Server]:
 
 @pytest.fixture
 def postgresql_url(postgresql: Server) -> str:
-    """A database with an empty log, or without one: emptied, as making tables takes long."""
-    try:
-        postgresql.run(EMPTY)
-    except psycopg.Error:
-        postgresql.run(GONE)
+    """A database without a log."""
+    postgresql.run("DROP SCHEMA IF EXISTS nescio CASCADE")
     return postgresql.url()
-
-
-GONE = "DROP SCHEMA IF EXISTS nescio CASCADE"
-EMPTY = f"""
-SET search_path TO nescio;
-SET session_replication_role TO replica;  -- without triggers
-SELECT 1 / count(*) FROM about_log WHERE name = 'schema' AND value = '{SCHEMA}';
-DELETE FROM about_log WHERE name IN ('clock', 'seen');
-UPDATE about_log SET value = extract(epoch FROM now()) WHERE name = 'made';
-{";".join(f"DELETE FROM {table.name}" for table in tables.sorted_tables if table is not about)}
-"""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a log goes: a file, and a database."""
+    """Where a new log goes: a file, and a database."""
     if request.param == "sqlite":
         return str(tmp_path / "decisions.db")
     return str(request.getfixturevalue("postgresql_url"))
-
-
-@pytest.fixture
-def nowhere(where: str, request: pytest.FixtureRequest) -> str:
-    """The same, where there is certainly no log yet."""
-    if "://" in where:
-        request.getfixturevalue("postgresql").run(GONE)
-    return where
 
 
 @pytest.fixture
@@ -155,3 +138,58 @@ def entry() -> Callable[..., Entry]:
         return replace(SPECIMEN, **{**now, **special})
 
     return make
+
+
+def make_guard(seed: int) -> Any:
+    moons = nescio.data.half_moons(seed=seed, train=300)
+    torch.manual_seed(seed)
+    net = nescio.nets.mlp(2, 2, widths=[16])
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(moons.train[0]), moons.train[1]).backward()
+        optimizer.step()
+    settings: dict[str, Any] = {"detector": "mahalanobis", "risk": 0.1}
+    return nescio.guard(net, moons.test, train=moons.train, **settings)
+
+
+@pytest.fixture(scope="session")
+def moon_guards() -> list[Any]:
+    """Two guards of the same shape."""
+    return [make_guard(seed) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="session")
+def moon_files(moon_guards: list[Any], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Their files."""
+    home = tmp_path_factory.mktemp("guards")
+    return [
+        guard.save(home / f"{at}.safetensors", weights=True) for at, guard in enumerate(moon_guards)
+    ]
+
+
+@pytest.fixture(scope="session")
+def moon_rows() -> Tensor:
+    """Inputs: most like the data, some far away, one of them not finite."""
+    x = nescio.data.half_moons(seed=5, train=60).train[0]
+    return torch.cat([x, x[:3] + 50, torch.tensor([[float("nan"), 0.0]])])
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Start a service; it ends with the test."""
+    monkeypatch.setattr("nescio.guards.steady.SIZES", (1, 2, 16, 255))  # the probe is fast
+
+    with ExitStack() as stack:
+
+        def start(guards: Any, *, log: Any = "here", **options: Any) -> Any:
+            own = {
+                n: options.pop(n)
+                for n in ("keys", "readers", "tls_cert", "tls_key")
+                if n in options
+            }
+            where = tmp_path / "log.db" if log == "here" else log
+            settings = ServiceSettings(port=0, **options)
+            return stack.enter_context(run_in_thread(guards, log=where, settings=settings, **own))
+
+        yield start

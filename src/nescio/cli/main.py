@@ -39,9 +39,11 @@ COMMANDS = {
     "verify": Listed(LOOK, "Compute every claim of a safety card again, and compare."),
     "guard": Listed(DECIDE, "Make a guard, which answers or abstains with a guarantee."),
     "score": Listed(DECIDE, "Answer or abstain for every input of a file."),
+    "serve": Listed(DECIDE, "Serve guards over HTTP: answer or abstain, with a log."),
     "predict": Listed(DECIDE, "Write labels, probabilities and every measure for each sample."),
     "train": Listed(TRAIN, "Train a network or an ensemble by a recipe, and save it."),
     "label": Listed(TRAIN, "Choose what people label next, and say what labels buy."),
+    "review": Listed(WATCH, "Label what a served guard refused, and a sample of its answers."),
     "monitor": Listed(WATCH, "Raise an alarm when inputs drift from the calibration data."),
     "reproduce": Listed(REPRODUCE, "Reproduce every figure and table of a paper."),
     "search": Listed(REPRODUCE, "Search hyper-parameters on half-moons at random."),
@@ -83,7 +85,12 @@ class Teaching(Verbs):
             yield group, [(name, line.sentence) for name, line in own.items()]
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run; a closed standard file becomes nothing, so that no other file gets its number."""
+        """Run; a closed standard file becomes nothing, so that no other file gets its number.
+
+        MKL, which reads the variable when it is first used, is asked to add in one order wherever
+        in memory the numbers stand: decisions about a row then have the same bits in any batch.
+        """
+        os.environ.setdefault("MKL_CBWR", "AUTO")
         for number in range(3):
             try:
                 os.fstat(number)

@@ -135,7 +135,7 @@ def check_probe(guard: AnyGuard, saved: Saved) -> None:
 
 def _probed(guard: AnyGuard, known: Range) -> dict[str, Tensor]:
     """Inputs, and what the networks answer; none where tokens that are nobody's have no answer."""
-    probe = _probe(guard.nets[0], known)
+    probe = random_inputs(guard.nets[0], known)
     answers = _answers(guard, probe)
     if not answers.isfinite().all():
         return {}
@@ -223,12 +223,20 @@ def _range(written: Any, low: Tensor, high: Tensor) -> Range:
     return Range(shape, low, high, {name: one[0] for name, one in written.items()})
 
 
-def _probe(net: nn.Module, known: Range) -> Inputs:
-    """Inputs in the range of calibration that are nobody's data; whole numbers where they were."""
+def random_inputs(
+    net: nn.Module, known: Range, *, count: int = PROBES, middle: float = 0.4
+) -> Inputs:
+    """Inputs in the range of calibration that are nobody's data; whole numbers where they were.
+
+    net: the network that reads them.
+    known: the range.
+    count: number of inputs.
+    middle: share of the range, around its middle, from which they are drawn.
+    """
     shape = (len(known.low),) if isinstance(known.shape, dict) else known.shape
-    draws = torch.rand(PROBES, *shape, dtype=torch.float64, generator=generator(0, "probe"))
+    draws = torch.rand(count, *shape, dtype=torch.float64, generator=generator(0, "probe"))
     low, high = (end if len(shape) == 1 else end[0] for end in (known.low, known.high))
-    probe = low + (0.3 + 0.4 * draws) * (high - low)  # well inside
+    probe = low + ((1 - middle) / 2 + middle * draws) * (high - low)  # well inside
     if not isinstance(known.shape, dict):
         return probe.long() if Network(net).reads_tokens else probe.float()
     shapes, parts = dict(sorted(known.shape.items())), {}
@@ -236,7 +244,7 @@ def _probe(net: nn.Module, known: Range) -> Inputs:
     for (name, one), part in zip(shapes.items(), columns, strict=True):
         kind: torch.dtype = getattr(torch, known.kinds[name])
         numbers = part if kind.is_floating_point else part.round()
-        parts[name] = numbers.reshape(PROBES, *one).to(kind)
+        parts[name] = numbers.reshape(count, *one).to(kind)
     return Bundle(parts)
 
 

@@ -1,9 +1,9 @@
 """Inputs of a guard: their range at calibration, and what the networks give for them, in parts."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,12 +21,15 @@ from nescio.core import (
     joined,
     layout_hint,
     shape_of,
+    spans,
     warn,
 )
 from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Activations, Detector
+from nescio.detectors.detector import LostScoresError
 from nescio.detectors.observe.network import Network
 
+Found = TypeVar("Found")
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
 FEW = 1 << 12  # numbers that are compared at once
@@ -75,12 +78,16 @@ def learn_range(x: Inputs) -> Range:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """A part of the inputs: which samples can be read, and what the networks give for those."""
+    """A part of the inputs: which samples can be read, and what the networks give for them.
+
+    In place of a sample that is not finite stands a copy of one that is: the numbers of a sample
+    do not depend on how many others are left out.
+    """
 
     rows: slice  # among the inputs, n of them
     finite: Tensor | None  # (n,); None: all
     in_range: Tensor  # (n,)
-    activations: Activations | None  # of the finite ones; None: there is none
+    activations: Activations | None  # of n samples; None: none is finite
 
 
 def read_inputs(
@@ -134,21 +141,49 @@ def watch(
     numbers = max(1, x[:1].numel())
     sizes = (min(ROWS, most // numbers) for most in (PART, BATCH))
     size, batch = (max(batch_size, most) for most in sizes)
-    for start in range(0, len(x), size):
-        rows = slice(start, start + size)
-        part = x if len(x) <= size else x[rows]
+    for rows in spans(len(x), size):
+        part = x if rows == slice(0, len(x)) else x[rows]
         if known is None:
             in_range = torch.ones(len(part), dtype=torch.bool, device=x.device)
             finite: Tensor | None = finite_samples(part)
         else:
             in_range = known.in_dist(part)
             finite = None if in_range.all() else finite_samples(part)  # what is in range is finite
-        read = part if finite is None or finite.all() else part[finite]
+        if finite is not None and not finite.any():
+            yield Watched(rows, finite, in_range & finite, None)
+            continue
+        read = part if finite is None or finite.all() else part[stand_ins(finite)]
         found, good = _activations(nets, detector, read, batch)
         if good is not None:
-            finite = torch.ones_like(in_range) if finite is None else finite
-            finite[finite.clone()] = good
+            finite = good if finite is None else finite & good
         yield Watched(rows, finite, in_range if finite is None else in_range & finite, found)
+
+
+def stand_ins(good: Tensor) -> Tensor:
+    """Indices `(n,)` of samples: each good one itself, in place of the others the first good."""
+    own = torch.arange(len(good), device=good.device)
+    return torch.where(good, own, good.int().argmax())
+
+
+def without_lost(
+    part: Watched, decide: Callable[[Activations], Found]
+) -> tuple[Found | None, Tensor | None]:
+    """What is decided about a part, and for which samples; None: for none, and for all.
+
+    A sample whose numbers are so large that a score of it is NaN counts as not finite: one of them
+    leaves the decisions about others alone.
+    """
+    finite, activations = part.finite, part.activations
+    while activations is not None:
+        try:
+            return decide(activations), finite
+        except LostScoresError as error:
+            good = ~error.rows.to(part.in_range.device)
+            finite = good if finite is None else finite & good
+            unread = NOT_READ.new_zeros(len(good))
+            chosen = stand_ins(good)
+            activations = replace(activations, hashes=unread)[chosen] if good.any() else None
+    return None, finite
 
 
 def warn_about_inputs(in_range: Tensor, lost: Tensor) -> None:
@@ -171,12 +206,11 @@ def warn_about_inputs(in_range: Tensor, lost: Tensor) -> None:
 def _activations(
     watching: Sequence[Network], detector: Detector, x: Inputs, batch_size: int
 ) -> tuple[Activations | None, Tensor | None]:
-    """Of the inputs for which all is finite, and which these are; None: all."""
-    if not len(x):
-        return None, None
+    """What the networks give, and for which inputs it is finite (None: all); see `stand_ins`."""
     logits, features = [], []
+    cuts = spans(len(x), batch_size)
     for net in watching:
-        parts = [net(batch) for batch in (x.split(batch_size) if len(x) > batch_size else (x,))]
+        parts = [net(batch) for batch in ((x[cut] for cut in cuts) if len(cuts) > 1 else (x,))]
         logits.append(joined([answer for answer, _ in parts]).to(x.device))
         names = parts[0][1]
         rows = {n: joined([found[n] for _, found in parts]).to(x.device) for n in names}
@@ -187,9 +221,10 @@ def _activations(
         good = torch.stack([finite_samples(value) for value in values]).all(0)
         if not good.any():
             return None, good
-        logits = [rows[good] for rows in logits]
-        features = [{name: rows[good] for name, rows in each.items()} for each in features]
-        x = x[good]
+        chosen = stand_ins(good)
+        logits = [rows[chosen] for rows in logits]
+        features = [{name: rows[chosen] for name, rows in each.items()} for each in features]
+        x = x[chosen]
     linear = detector.about.get("linear")
     ends = [net.linear(linear, logits[0], net.head) for net in watching] if linear else []
     return Activations(
