@@ -34,7 +34,9 @@ def moon_guards() -> list[Any]:
 def moon_files(moon_guards: list[Any], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Their files."""
     home = tmp_path_factory.mktemp("guards")
-    return [guard.save(home / f"{at}.safetensors", weights=True) for at, guard in enumerate(moon_guards)]
+    return [
+        guard.save(home / f"{at}.safetensors", weights=True) for at, guard in enumerate(moon_guards)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -56,11 +58,13 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     with ExitStack() as stack:
 
         def start(guards: Any, *, log: Any = "here", **options: Any) -> Any:
-            own = {n: options.pop(n) for n in ("keys", "readers", "tls_cert", "tls_key") if n in options}
+            own = {
+                n: options.pop(n)
+                for n in ("keys", "readers", "tls_cert", "tls_key")
+                if n in options
+            }
             where = tmp_path / "log.db" if log == "here" else log
             settings = ServiceSettings(port=0, **options)
-            return stack.enter_context(
-                run_in_thread(guards, log=where, settings=settings, **own)
-            )
+            return stack.enter_context(run_in_thread(guards, log=where, settings=settings, **own))
 
         yield start

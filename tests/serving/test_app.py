@@ -48,7 +48,9 @@ def test_decisions_are_those_of_score_to_the_letter(served, moon_files, moon_row
     said = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
     texts = [line.partition(",")[2] for line in (tmp_path / "d.jsonl").read_text().splitlines()]
     with_name = served({"moons": moon_files[0]})
-    status, headers, body = ask(with_name.url, "/v1/predict", as_npy(moon_rows), "application/x-npy")
+    status, headers, body = ask(
+        with_name.url, "/v1/predict", as_npy(moon_rows), "application/x-npy"
+    )
     assert status == 200
     assert headers["Content-Type"] == "application/json"
     found = json.loads(body)
@@ -210,8 +212,10 @@ def test_only_allowed_files_are_loaded(served, moon_files, tmp_path):
     (folder / "way.safetensors").symlink_to(moon_files[1])
     alone, with_folder = served({"m": moon_files[0]}, log=None), None
     with_folder = served({"m": moon_files[0]}, log=None, guards_folder=folder)
+
     def load(running: Any, path: str) -> int:
         return ask(running.url, "/v1/guards/m/load", json.dumps({"path": path}).encode())[0]
+
     assert load(alone, str(moon_files[0])) == 200
     assert load(alone, str(moon_files[1])) == 403
     assert load(with_folder, str(moon_files[1])) == 403
@@ -224,7 +228,9 @@ def test_only_allowed_files_are_loaded(served, moon_files, tmp_path):
 
 def test_another_shape_is_refused_unless_forced(served, moon_files, tmp_path):
     digits = nescio.data.digits()
-    made = nescio.train(lambda: nescio.nets.mlp((1, 8, 8), 10), digits.train, epochs=1, progress=False)
+    made = nescio.train(
+        lambda: nescio.nets.mlp((1, 8, 8), 10), digits.train, epochs=1, progress=False
+    )
     with pytest.warns(UserWarning) if False else _quiet():
         other = nescio.guard(made.member(0), digits.test, train=digits.train, risk=0.5)
     other.save(tmp_path / "o.safetensors", weights=True)

@@ -18,7 +18,9 @@ def test_prometheus_reads_what_was_counted() -> None:
     values = {("a",): 1.5, ("b",): math.inf, ("c",): math.nan}
     metrics.gauge("nescio_drift", "Evidence.", ["guard"], lambda: values)
     found = {f.name: f for f in parser.text_string_to_metric_families(metrics.text())}
-    samples = {f.name: {tuple(s.labels.items()): s.value for s in f.samples} for f in found.values()}
+    samples = {
+        f.name: {tuple(s.labels.items()): s.value for s in f.samples} for f in found.values()
+    }
     assert samples["nescio_requests"] == {(("code", "200"),): 3}
     assert samples["nescio_decisions"] == {(("guard", 'odd "name"\n\\'), ("decision", "answer")): 2}
     assert samples["nescio_drift"][(("guard", "a"),)] == 1.5

@@ -19,6 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nescio.core import NescioError
+from nescio.serving.admission import Admission
 from nescio.serving.app import make_app
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
@@ -34,10 +35,26 @@ REFUSED = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
     b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(BUSY), BUSY)
 )
+MANY = b'{"error":"too many requests wait; try again in a second"}'
+LATER = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(MANY), MANY)
+)
+DOORS = 32  # connections that are accepted in a turn of the loop
+MEASURED = 0.1  # seconds between two looks at how many requests are answered
 
 
-def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
-    """The protocol of a connection, with the limits of `service`."""
+def predicts(url: bytes) -> bool:
+    """Whether a request to `url` is one for decisions."""
+    path = url.partition(b"?")[0]
+    return path.endswith((b"/predict", b"/infer"))
+
+
+def guarded_protocol(service: Service, admission: Admission) -> type[HttpToolsProtocol]:
+    """The protocol of a connection, with the limits of `service`.
+
+    admission: how many requests are accepted at a time.
+    """
     settings = service.settings
 
     class Guarded(HttpToolsProtocol):
@@ -45,6 +62,7 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
 
         since = 0.0  # when it began to wait for the rest of a request; 0: it does not
         dropped = 0  # bytes of a body that nobody wants
+        shed = False  # whether the request is refused, unread: too many others wait
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -66,10 +84,19 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
             self.allowed = settings.head_seconds
 
         def on_headers_complete(self) -> None:
-            super().on_headers_complete()
             self.since, self.allowed = time.monotonic(), settings.body_seconds
+            first = self.cycle is None or self.cycle.response_complete
+            plain = first and not self.expect_100_continue
+            self.shed = plain and len(self.tasks) >= admission.limit and predicts(self.url)
+            if not self.shed:
+                super().on_headers_complete()
 
         def on_body(self, body: bytes) -> None:
+            if self.shed:
+                self.dropped += len(body)
+                if self.dropped > DRAINED * settings.body_bytes:
+                    self.transport.close()
+                return
             if self.cycle.response_complete:
                 self.dropped += len(body)
                 if self.dropped > DRAINED * settings.body_bytes:
@@ -78,6 +105,9 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
             super().on_body(body)
 
         def on_message_complete(self) -> None:
+            if self.shed:
+                self.refuse_at_once()
+                return
             super().on_message_complete()
             self.since, self.allowed = time.monotonic(), settings.timeout + settings.body_seconds
 
@@ -85,6 +115,20 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
             super().on_response_complete()
             if not self.cycle.more_body:
                 self.since = 0.0
+
+        def refuse_at_once(self) -> None:
+            """Answer that too many requests wait; the connection stays open."""
+            self.since, self.shed = 0.0, False
+            service.metrics.refused.add("wait")
+            service.metrics.requests.add("503")
+            stays = self.parser.should_keep_alive()
+            self.transport.write(LATER if stays else REFUSED)
+            if stays:
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+            else:
+                self.transport.close()
 
         def late(self, now: float) -> bool:
             """Whether a request has taken too long to arrive, or its answer to be read."""
@@ -96,12 +140,12 @@ def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
 class Server(uvicorn.Server):
     """A server that ends with what it accepted answered, and with exit code 0.
 
-    service: is served. config: of uvicorn.
+    service: is served. config: of uvicorn. admission: how many requests are accepted at a time.
     """
 
-    def __init__(self, service: Service, config: uvicorn.Config) -> None:
+    def __init__(self, service: Service, config: uvicorn.Config, admission: Admission) -> None:
         super().__init__(config)
-        self.service = service
+        self.service, self.admission = service, admission
         self.loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -110,6 +154,7 @@ class Server(uvicorn.Server):
         self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._keep(self._close_late())
+        self._keep(self._measure())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say that the service stops, answer what was accepted, write the log, and end."""
@@ -143,6 +188,12 @@ class Server(uvicorn.Server):
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _measure(self) -> None:
+        state = self.server_state
+        while True:
+            self.admission.measure(time.monotonic(), state.total_requests, len(state.tasks))
+            await asyncio.sleep(MEASURED)
 
     async def _close_late(self) -> None:
         pause = min(self.service.settings.head_seconds, self.service.settings.body_seconds) / 4
@@ -224,12 +275,13 @@ def make_server(
     """
     tls = check_tls(tls_cert, tls_key)
     settings = service.settings
+    admission = Admission(settings.queue)
     config = uvicorn.Config(
         make_app(service),
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http=guarded_protocol(service),
+        http=guarded_protocol(service, admission),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -240,7 +292,7 @@ def make_server(
         backlog=2048,
         **tls,
     )
-    return Server(service, config)
+    return Server(service, config, admission)
 
 
 def serve(
@@ -284,7 +336,7 @@ def serve_service(
         where = f"{scheme}://{_host(service.settings.host)}:{place.getsockname()[1]}"
         names = ", ".join(service.guards.names())
         service.say("info", "serving", url=where, guards=names, log=str(service.log))
-        server.run(sockets=[place])
+        server.run(sockets=doors(place))
         service.say("info", "stopped")
 
 
@@ -317,7 +369,7 @@ def run_in_thread(
     server = make_server(service, tls_cert=tls_cert, tls_key=tls_key)
     place = listening(service.settings)
     port = place.getsockname()[1]
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": doors(place)}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.005)
@@ -346,6 +398,11 @@ def listening(settings: ServiceSettings) -> socket.socket:
         ) from error
     place.set_inheritable(False)
     return place
+
+
+def doors(place: socket.socket) -> list[socket.socket]:
+    """A listening socket `place` several times: libuv accepts one of each in a turn of its loop."""
+    return [place, *(place.dup() for _ in range(DOORS - 1))]
 
 
 def check_tls(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]:
