@@ -21,12 +21,20 @@ def test_nothing_is_measured_while_few_wait():
     assert admission.limit == 1000
 
 
-def test_as_many_are_accepted_as_are_answered_in_half_a_second():
+def test_as_many_are_accepted_as_are_decided_in_half_a_second():
     admission = Admission(1000)
     for time in range(50):
         admission.measure(time, 600 * time, 300)
     assert admission.rate == pytest.approx(600)
     assert admission.limit == 300
+
+
+def test_a_slow_guard_is_measured_over_its_batches():
+    admission = Admission(1000)
+    for tick in range(1000):
+        admission.measure(0.1 * tick, 128 * (tick // 20), 300)  # 128 rows every 2 seconds
+    assert admission.rate == pytest.approx(64, rel=0.1)
+    assert admission.limit == pytest.approx(32, rel=0.1)
 
 
 def test_the_limit_follows_a_change_and_stays_within_its_bounds():
@@ -35,10 +43,10 @@ def test_the_limit_follows_a_change_and_stays_within_its_bounds():
         admission.measure(time, 9000 * time, 300)
     assert admission.limit == 1000
     for time in range(50, 100):
-        admission.measure(time, 9000 * 50, 300)  # stuck
+        admission.measure(time, 9000 * 50 + time, 300)
     assert admission.limit == FEWEST
     for time in range(100, 150):
-        admission.measure(time, 9000 * 50 + 800 * (time - 100), 300)
+        admission.measure(time, 9000 * 51 + 800 * (time - 100), 300)
     assert admission.limit == pytest.approx(400, abs=1)
 
 
@@ -67,9 +75,10 @@ def test_a_request_too_many_is_refused_at_once_and_its_connection_stays(running)
     connection, rows = http.client.HTTPConnection(host, timeout=10), b"[[0.0, 1.0, 2.0]]"
     assert ask(connection, "/v1/predict", rows)[0].status == 200
     place = connection.sock
-    usual, running.server.admission.limit = running.server.admission.limit, 0
+    admission = running.service.batcher.admission
+    usual, admission.limit = admission.limit, 0
     try:
-        for path in ("/v1/predict", "/v1/guards/guard/predict?x=1", "/v2/models/guard/infer"):
+        for path in ("/v1/predict", "/v1/guards/guard/predict?x=1"):
             answer, said = ask(connection, path, rows)
             assert answer.status == 503
             assert answer.headers["retry-after"] == "1"
@@ -79,8 +88,8 @@ def test_a_request_too_many_is_refused_at_once_and_its_connection_stays(running)
         assert closed.status == 503
         assert closed.headers["connection"] == "close"
     finally:
-        running.server.admission.limit = usual
+        admission.limit = usual
     assert place.fileno() == -1  # closed as asked, and not before
     assert ask(connection, "/v1/predict", rows)[0].status == 200
     connection.close()
-    assert running.service.metrics.refused.value("wait") == 4
+    assert running.service.metrics.refused.value("wait") == 3

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nescio
+from nescio.core import quiet
 from nescio.serving import Client
 from nescio.serving.decision_log import open_log
 from nescio.serving.keys import new_key
@@ -89,7 +90,7 @@ def test_kinds_of_bodies_give_the_same(served, moon_files, moon_rows):
 
 
 def test_decisions_are_in_the_log_before_the_answer(served, moon_files, moon_rows, tmp_path):
-    running = served(moon_files[0], sample=0.0)
+    running = served(moon_files[0], sample=1e-9)
     with Client(running.url) as client:
         found = client.predict(moon_rows)
     with open_log(tmp_path / "log.db") as log:
@@ -231,7 +232,7 @@ def test_another_shape_is_refused_unless_forced(served, moon_files, tmp_path):
     made = nescio.train(
         lambda: nescio.nets.mlp((1, 8, 8), 10), digits.train, epochs=1, progress=False
     )
-    with pytest.warns(UserWarning) if False else _quiet():
+    with quiet():
         other = nescio.guard(made.member(0), digits.test, train=digits.train, risk=0.5)
     other.save(tmp_path / "o.safetensors", weights=True)
     running = served({"m": moon_files[0]}, log=None, guards_folder=tmp_path)
@@ -241,12 +242,6 @@ def test_another_shape_is_refused_unless_forced(served, moon_files, tmp_path):
         assert len(client.predict([[0.0, 0.0]])) == 1
         client.load("m", "o.safetensors", force=True)
         assert client.about()["input"]["shape"] == [1, 8, 8]
-
-
-def _quiet():
-    from nescio.core import quiet
-
-    return quiet()
 
 
 def test_a_swap_under_load_drops_nothing(served, moon_files, moon_rows, tmp_path):
@@ -362,7 +357,7 @@ def test_the_pages_need_nothing_from_elsewhere(served, moon_files):
     assert "503" in described["paths"]["/v1/predict"]["post"]["responses"]
 
 
-def test_spans_say_what_was_decided(moon_files, moon_rows, served):
+def test_spans_say_what_was_decided(moon_files, moon_rows, served, monkeypatch):
     trace = pytest.importorskip("opentelemetry.sdk.trace")
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -370,18 +365,17 @@ def test_spans_say_what_was_decided(moon_files, moon_rows, served):
     exporter = InMemorySpanExporter()
     provider = trace.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
     running = served({"m": moon_files[0]}, log=None)
-    front = running.server.config.app
-    inner = front.predict
-
-    async def traced(*request: Any) -> None:
-        with provider.get_tracer("test").start_as_current_span("request"):
-            await inner(*request)
-
-    front.predict = traced
+    assert not running.service.quick
     with Client(running.url) as client:
         found = client.predict(moon_rows)
-    (span,) = exporter.get_finished_spans()
+        trace_id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+        asked = {"traceparent": f"00-{trace_id}-{parent}-01"}
+        assert ask(running.url, "/v1/predict", b"[[0, 0]]", **asked)[0] == 200
+    span, below = exporter.get_finished_spans()
+    assert f"{below.context.trace_id:032x}" == trace_id
+    assert f"{below.parent.span_id:016x}" == parent
     assert span.attributes["nescio.guard"] == "m"
     assert span.attributes["nescio.version"] == running.service.version("m").version
     assert span.attributes["nescio.rows"] == len(found)

@@ -66,6 +66,19 @@ def in_threads(work: Any, count: int) -> tuple[list[threading.Thread], list[Any]
     return threads, found
 
 
+def drip(line: socket.socket) -> None:
+    for at in range(200):
+        line.sendall(b"x-%d: y\r\n" % at)
+        time.sleep(0.05)
+    line.recv(1)
+
+
+def keep_connecting(running: Any) -> None:
+    while True:
+        raw(running).close()
+        time.sleep(0.01)
+
+
 def until(true: Any) -> None:
     end = time.monotonic() + 20
     while not true():
@@ -188,10 +201,7 @@ def test_dripping_bytes_do_not_help(served, moon_files):
     with contextlib.closing(raw(running)) as line:
         line.sendall(b"POST /v1/predict HTTP/1.1\r\n")
         with pytest.raises(OSError):
-            for at in range(200):
-                line.sendall(b"x-%d: y\r\n" % at)
-                time.sleep(0.05)
-            line.recv(1)
+            drip(line)
 
 
 def test_connections_are_limited(served, moon_files):
@@ -244,9 +254,7 @@ def test_what_was_accepted_is_answered_at_the_end(moon_files, tmp_path):
         running.server.should_exit = True
         until(lambda: running.service.draining)
         with pytest.raises(OSError):  # no longer accepted, soon
-            while True:
-                raw(running).close()
-                time.sleep(0.01)
+            keep_connecting(running)
         held.go.set()
         for thread in threads:
             thread.join()
@@ -349,6 +357,8 @@ def test_other_machines_need_keys(moon_files):
         {"timeout": 0},
         {"batch_ms": -1},
         {"sample": 2},
+        {"sample": 0},
+        {"reviews": 0},
         {"port": 70000},
         {"watch_files": 0},
         {"replica": ""},

@@ -43,6 +43,7 @@ COMMANDS = {
     "predict": Listed(DECIDE, "Write labels, probabilities and every measure for each sample."),
     "train": Listed(TRAIN, "Train a network or an ensemble by a recipe, and save it."),
     "label": Listed(TRAIN, "Choose what people label next, and say what labels buy."),
+    "review": Listed(WATCH, "Label what a served guard refused, and a sample of its answers."),
     "monitor": Listed(WATCH, "Raise an alarm when inputs drift from the calibration data."),
     "reproduce": Listed(REPRODUCE, "Reproduce every figure and table of a paper."),
     "search": Listed(REPRODUCE, "Search hyper-parameters on half-moons at random."),

@@ -9,6 +9,7 @@ from nescio.cli.options import option, titled
 from nescio.cli.verbs import Verb
 
 SECONDS = click.FloatRange(min=0, min_open=True)
+SHARE = click.FloatRange(0, 1, min_open=True)
 # fmt: off
 PARAMETERS = [
     opt.argument("guards", nargs=-1, type=opt.PATH, metavar="[NAME=]GUARD..."),
@@ -42,8 +43,11 @@ PARAMETERS = [
         option("--no-log", "Write no decisions down.", is_flag=True),
         option("--replica", "The name of this process in the log.", default="0", metavar="NAME"),
         option("--sample", "The share of answers that go to review, drawn at random; what is not "
-            "answered goes there in any case.", default=0.01, type=click.FloatRange(0, 1),
-            metavar="SHARE"),
+            "answered goes there in any case.", default=0.05, type=SHARE, metavar="SHARE"),
+        option("--reviews", "The reviewers who must agree on a label.", default=1,
+            type=opt.POSITIVE, metavar="N"),
+        option("--webhook", "Where alarms are sent, a URL; NESCIO_WEBHOOK_SECRET, a variable of "
+            "the environment, signs them.  [default: nowhere]", metavar="URL"),
         option("--no-inputs", "Keep no inputs, not even of what goes to review.", is_flag=True),
         option("--json-lines", "Write the lines on stderr as JSON.", is_flag=True),
     ),

@@ -64,6 +64,25 @@ class Answered:
         return found
 
 
+class Once:
+    """Decisions whose columns are made once.
+
+    decisions: of a batch.
+    """
+
+    def __init__(self, decisions: Any) -> None:
+        self._columns = decisions.columns()
+        self._count = len(decisions)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Arrays by name, one row per input."""
+        found: dict[str, NDArray[Any]] = self._columns
+        return found
+
+
 def answer_jobs(
     jobs: Sequence[Job],
     found: Any,
@@ -82,29 +101,24 @@ def answer_jobs(
     """
     version: Version = jobs[0].version
     texts, columns = json_rows(found), found.columns()
+    same: dict[str, Any] = {
+        "time": time,
+        "replica": replica,
+        "guard": version.name,
+        "version": version.version,
+    }
     parts = entry_columns(found)
-    parts["picked"], parts["propensity"] = picked.tolist(), propensity.tolist()
-    names = tuple(parts)
-    rows = zip(*parts.values(), strict=True)
+    names = (*parts, "propensity", "picked")
+    rows = zip(*parts.values(), propensity.tolist(), picked.tolist(), strict=True)
     entries: list[Entry] = []
     start = 0
     for job in jobs:
-        job.answer = Answered(
-            job.id, version, texts[start : start + job.count], columns, start
-        )
-        start += job.count
-        for row, (digest, values) in enumerate(zip(job.rows.digests, rows, strict=False)):
-            own = dict(zip(names, values, strict=True))
-            entries.append(
-                Entry(
-                    id=f"{job.id}-{row}",
-                    time=time,
-                    replica=replica,
-                    guard=version.name,
-                    version=version.version,
-                    digest=digest,
-                    kept=job.rows.kept(row) if keep and own["picked"] else None,
-                    **own,
-                )
-            )
+        stop = start + job.count
+        job.answer = Answered(job.id, version, texts[start:stop], columns, start)
+        start = stop
+        for row, digest in enumerate(job.rows.digests):
+            values = next(rows)
+            kept = job.rows.kept(row) if keep and values[-1] else None
+            own: dict[str, Any] = dict(zip(names, values, strict=True))
+            entries.append(Entry(id=f"{job.id}-{row}", digest=digest, kept=kept, **same, **own))
     return entries

@@ -1,7 +1,7 @@
 """The application: all routes, in front of them the path of predictions.
 
 Routes are added here. A module with further ones has a function `router(service)` that gives a
-`fastapi.APIRouter`, and its line in `ROUTERS`; the path parameters, the answers and the errors of a
+`fastapi.APIRouter`, and its name in `ROUTERS`; the path parameters, the answers and the errors of a
 route stand in its description, which `/openapi.json` and `/docs` show. A route says who may use it
 by a parameter `who: Who = Depends(need(service, "review"))`, which is the owner of the key.
 Whatever is wrong is raised: a `RefusedError` with its status, or any other `NescioError`, which is
@@ -10,10 +10,10 @@ log, goes through `await asyncio.to_thread(...)` or is a plain `def`. Bodies of 
 and within the limits when a route gets them.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
-from nescio.core import NescioError
+from nescio.core import NescioError, finite
 from nescio.serving.batching import RefusedError
 from nescio.serving.described_routes import (
     ARROW,
@@ -34,12 +34,14 @@ from nescio.serving.described_routes import (
 )
 from nescio.serving.front import Front, refusal_headers
 from nescio.serving.keys import Who
+from nescio.serving.served_guards import UnknownGuardError
 from nescio.serving.service import Service
 from nescio.serving.service_metrics import CONTENT_TYPE
 from nescio.serving.service_pages import description_page
 from nescio.version import VERSION
 
-ROUTERS = ("inference_protocol", "review_pages", "watch_pages")  # modules with router(service)
+ROUTERS = ("inference_protocol",)  # modules of this room with a function router(service)
+WITH_LOG = ("review_pages",)  # those that need a log
 NAME = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -115,7 +117,7 @@ def make_app(service: Service) -> Front:
     app.include_router(health_routes(service))
     app.include_router(guard_routes(service))
     app.include_router(admin_routes(service))
-    for name in (one for one in ROUTERS if find_spec(f"nescio.serving.{one}")):
+    for name in (*ROUTERS, *(() if service.log is None else WITH_LOG)):
         app.include_router(import_module(f"nescio.serving.{name}").router(service))
     add_pages(app, service)
     add_errors(app, service)
@@ -183,6 +185,17 @@ def guard_routes(service: Service) -> APIRouter:
         kept = [one.version for one in service.guards.served(name).versions]
         return {**service.version(name).about(), "versions": kept}
 
+    @routes.get("/v1/guards/{name}/watch", responses=answers(401, 403, 404))
+    async def watch(
+        name: str, _: Annotated[Who, Depends(need(service, "review"))]
+    ) -> dict[str, Any]:
+        """What is known about drift, about the risk and about the accuracy of a guard."""
+        watching = service.version(name).watch
+        if watching is None:
+            raise UnknownGuardError(f"{name!r} is not watched, as the service has no log")
+        found: dict[str, Any] = await asyncio.to_thread(watching.status)
+        return finite(found)
+
     @routes.post("/v1/predict", **predicting)
     async def predict() -> Any:
         """Decide about the rows of the body, by the only guard."""
@@ -209,9 +222,7 @@ def admin_routes(service: Service) -> APIRouter:
         response_model=InUse,
         responses=answers(400, 401, 403, 404, 413, 422, 503),
     )
-    async def load(
-        name: str, who: Annotated[Who, admin], wanted: LoadRequest | None = None
-    ) -> Any:
+    async def load(name: str, who: Annotated[Who, admin], wanted: LoadRequest | None = None) -> Any:
         """Load a new version from a file, and use it for all later requests."""
         wanted = wanted or LoadRequest()
         path = service.allowed_path(name, wanted.path)

@@ -17,6 +17,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from nescio.core import NescioError, one_thread
+from nescio.serving.admission import Admission
 from nescio.serving.service_metrics import ServiceMetrics
 
 QUEUED, TAKEN, OVER = "queued", "taken", "over"  # where a request is
@@ -37,17 +38,25 @@ class RefusedError(NescioError):
 class Job:
     """A request that waits for its decisions.
 
-    version: the guard that decides. rows: the inputs. id: of the request. future: gets the answer.
+    version: the guard that decides. rows: the inputs. id: of the request. done: is called on the
+    loop, once, with the answer or with the error that takes its place.
     """
 
-    __slots__ = ("answer", "began", "count", "future", "id", "rows", "stage", "version")
+    __slots__ = ("answer", "began", "count", "done", "id", "rows", "stage", "told", "version")
 
-    def __init__(self, version: Any, rows: Any, id: str, future: "asyncio.Future[Any]") -> None:
-        self.version, self.rows, self.id, self.future = version, rows, id, future
+    def __init__(self, version: Any, rows: Any, id: str, done: Callable[[Any], None]) -> None:
+        self.version, self.rows, self.id, self.done = version, rows, id, done
         self.count = len(rows)
         self.began = time.monotonic()
         self.stage = QUEUED
-        self.answer: Any = None  # or the error that takes its place
+        self.answer: Any = None  # or an error
+        self.told = False
+
+    def tell(self, answer: Any) -> None:
+        """Give the `answer`, or an error, unless one was given before."""
+        if not self.told:
+            self.told = True
+            self.done(answer)
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,8 @@ class Batcher:
         self.wait, self.max_batch, self.queue = batch_ms / 1000, max_batch, queue
         self.timeout = timeout
         self.rows = 0  # that wait, are decided or are written; only the loop changes it
+        self.admission = Admission(queue)
+        self._decided = 0  # rows so far
         self._lock = Lock()
         self._waiting: dict[int, deque[Job]] = {}  # by the version
         self._queued = 0  # rows in there
@@ -112,8 +123,13 @@ class Batcher:
             self._threads.append(thread)
         self._sweep()
 
+    @property
+    def full(self) -> bool:
+        """Whether so many rows wait that a request would wait too long."""
+        return self.rows >= self.admission.limit
+
     def submit(self, job: Job) -> None:
-        """Queue `job`, on the loop; its future gets the answer, or an error of nescio's."""
+        """Queue `job`, on the loop; it is told the answer, or an error."""
         if self.rows and self.rows + job.count > self.queue:
             raise RefusedError(
                 f"the queue is full: {self.rows} rows wait, at most {self.queue} may; try again in "
@@ -162,7 +178,8 @@ class Batcher:
         with self._lock:
             while self._waiting:
                 key = min(self._waiting, key=lambda one: self._waiting[one][0].began)
-                line, jobs, rows = self._waiting[key], [], 0
+                line, rows = self._waiting[key], 0
+                jobs: list[Job] = []
                 while line and (not jobs or rows + line[0].count <= self.max_batch):
                     job = line.popleft()
                     self._queued -= job.count
@@ -242,13 +259,11 @@ class Batcher:
         """Give the answers, on the loop."""
         for job in jobs:
             self.rows -= job.count
+            self._decided += job.count
             job.stage = OVER
-            if job.future.done():
-                continue
-            if isinstance(job.answer, Exception):
-                job.future.set_exception(job.answer)
-            else:
-                job.future.set_result(job.answer)
+        self.admission.measure(time.monotonic(), self._decided, self.rows)
+        for job in jobs:
+            job.tell(job.answer)
 
     def _sweep(self) -> None:
         """Refuse requests that have waited too long; they are in the order of their times."""
@@ -266,10 +281,10 @@ class Batcher:
                 job.stage = OVER
         if stage == QUEUED:
             self.rows -= job.count
-        if job.future.done():
+        if job.told:
             return
         what = "in the queue" if stage == QUEUED else "for the decision and the log"
-        job.future.set_exception(
+        job.tell(
             RefusedError(
                 f"waited {self.timeout:g} s {what}; try again, with fewer requests at a time",
                 status=503 if stage == QUEUED else 504,

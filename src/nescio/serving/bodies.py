@@ -104,15 +104,15 @@ def joined_rows(parts: Sequence[Rows]) -> Inputs:
     return found
 
 
-def rows_of_kept(kept: Sequence[KeptInput], guard: Guard | RegressionGuard) -> Inputs:
+def rows_of_kept(kept: Sequence[KeptInput], guard: Guard | RegressionGuard | InputForm) -> Inputs:
     """Inputs that were kept in the log, `(N, ...)`, as the guard reads them.
 
     kept: the inputs, of any kinds.
-    guard: the guard that decided about them, or another that reads the same.
+    guard: the guard that decided about them, or another that reads the same; or what it reads.
     """
     if not kept:
         raise NescioError("there are no inputs that were kept; keep some: they feed calibration")
-    form = form_of(guard)
+    form = guard if isinstance(guard, InputForm) else form_of(guard)
     found: Inputs = joined([_of_kept(one, form) for one in kept])
     return found
 

@@ -183,7 +183,9 @@ class Client:
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
                 if not again:
-                    raise NescioError(f"cannot reach {self.url}: {error}; is it running?") from error
+                    raise NescioError(
+                        f"cannot reach {self.url}: {error}; is it running?"
+                    ) from error
         raise AssertionError("never reached")
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -53,9 +53,11 @@ GUARD = (
     "INSERT INTO guards (name, version, time, about) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (name, version) DO UPDATE SET about = excluded.about"
 )
-REVIEWED = (
-    "UPDATE queue SET reviews = (SELECT count(DISTINCT reviewer) FROM labels"
-    " WHERE decision = ? AND kind <> 'skip') WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
+REVIEWED = (  # of each reviewer the last label counts, and a skip takes it back
+    "UPDATE queue SET reviews = (SELECT count(*) FROM labels AS own WHERE own.decision = ?"
+    " AND own.kind <> 'skip' AND NOT EXISTS (SELECT 1 FROM labels AS later WHERE later.decision ="
+    " own.decision AND later.reviewer = own.reviewer AND later.seq > own.seq))"
+    " WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
 )
 KINDS = ("label", "none", "skip")
 
@@ -79,6 +81,7 @@ class DecisionLog:
         """
         self.database = database
         self._sources: dict[tuple[str, str, str], int] = {}
+        self._connected = -1
 
     def __enter__(self) -> "DecisionLog":
         """The log; it is closed at the end of the block."""
@@ -112,12 +115,14 @@ class DecisionLog:
         """
         if not entries:
             return
-        known = dict(self._sources)
         with self.database.writing() as connection:
+            same = self._connected == self.database.connected
+            known = dict(self._sources) if same else {}
             for key in {(one.guard, one.version, one.replica) for one in entries} - set(known):
                 known[key] = self._source(connection, key)
             self._write(connection, entries, known)
-        self._sources = known  # what was rolled back is not remembered
+            connected = self.database.connected
+        self._sources, self._connected = known, connected  # not what was rolled back
 
     def _write(
         self,

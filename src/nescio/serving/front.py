@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from nescio.serving.batching import RefusedError
-from nescio.serving.service import ALL_BODIES, Service
-from nescio.serving.tracing_marks import tracer
+from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
+from nescio.serving.tracing_marks import Marks
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -36,20 +36,15 @@ class Front:
 
     def __init__(self, service: Service, app: App) -> None:
         self.service, self.app = service, app
-        self.mark = tracer()
+        self.marks = Marks()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, `scope`, whose body `receive` gives; the answer goes to `send`."""
         if scope["type"] == "http" and scope["method"] == "POST":
-            path: str = scope["path"]
-            if path == "/v1/predict":
-                await self.predict(None, scope, receive, send)
+            predicts, name = asks_to_predict(scope["path"])
+            if predicts:
+                await self.predict(name, scope, receive, send)
                 return
-            if path.startswith(BEFORE) and path.endswith(AFTER):
-                name = path[len(BEFORE) : -len(AFTER)]
-                if name and "/" not in name:
-                    await self.predict(name, scope, receive, send)
-                    return
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             await self._whole(scope, receive, send)
         else:
@@ -91,18 +86,19 @@ class Front:
         try:
             headers = headers_of(scope)
             service.authorized(headers, "predict")
+            if service.full:
+                raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size
             began = time.perf_counter()
-            version = service.version(name)
-            kind = headers.get("content-type", "")
-            rows = await service.rows(version, kind, body)
-            answered = await service.decided(version, rows)
+            with self.marks.span(headers):
+                version = service.version(name)
+                rows = await service.rows(version, headers.get("content-type", ""), body)
+                answered = await service.decided(version, rows)
+                self.marks.mark(answered)
             arrow = ARROW in headers.get("accept", "")
             answer = answered.arrow() if arrow else answered.json()
-            if self.mark is not None:
-                self.mark(answered)
         except GoneError:
             service.metrics.refused.add("client gone")
             return
@@ -113,6 +109,16 @@ class Front:
             service.body_bytes -= size
         service.metrics.seconds.add(time.perf_counter() - began)
         await reply(service, send, 200, answer, [KINDS[arrow]])
+
+
+def asks_to_predict(path: str) -> tuple[bool, str | None]:
+    """Whether a POST to `path` asks for predictions, and of which guard; None: the only one."""
+    if path == "/v1/predict":
+        return True, None
+    if path.startswith(BEFORE) and path.endswith(AFTER):
+        name = path[len(BEFORE) : -len(AFTER)]
+        return bool(name) and "/" not in name, name
+    return False, None
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
@@ -209,5 +215,3 @@ def _too_large(most: int) -> RefusedError:
     return RefusedError(
         f"the body has more than {most} bytes; send fewer rows at a time", status=413, reason="body"
     )
-
-

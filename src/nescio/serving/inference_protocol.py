@@ -56,9 +56,7 @@ def router(service: Service) -> APIRouter:
     known: dict[str, Any] = {"dependencies": allowed, "responses": answers(401, 403, 404)}
     inferring: dict[str, Any] = {
         "dependencies": allowed,
-        "responses": answers(
-            *PREDICTING, ok=V2_ANSWER, more={"application/octet-stream": BYTES}
-        ),
+        "responses": answers(*PREDICTING, ok=V2_ANSWER, more={"application/octet-stream": BYTES}),
         "openapi_extra": {"requestBody": V2_BODY},
     }
 
@@ -80,9 +78,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/v2/models/{name}", **known)
     @routes.get("/v2/models/{name}/versions/{version}", **known)
-    async def model(
-        name: Annotated[str, Path()], version: str | None = None
-    ) -> dict[str, Any]:
+    async def model(name: Annotated[str, Path()], version: str | None = None) -> dict[str, Any]:
         """The inputs and outputs of a guard."""
         return metadata(service, _asked(service, name, version))
 
@@ -172,16 +168,19 @@ def _outputs(version: Version) -> list[tuple[str, str]]:
         from nescio.guards.regression_decisions import interval_columns
 
         numbers = [*interval_columns(guard.names, guard.targets), "p_value", "score"]
-        return [*found, *((one, "FP64") for one in numbers), ("rule", "BYTES"), ("in_range", "BOOL")]
+        return [
+            *found,
+            *((one, "FP64") for one in numbers),
+            ("rule", "BYTES"),
+            ("in_range", "BOOL"),
+        ]
     found.append(("label", "INT64" if guard.names is None else "BYTES"))
     found += [(one, "FP64") for one in ("probability", "p_value", "score", "failure_score")]
     found += [("rule", "BYTES"), ("in_range", "BOOL")]
     return [*found, ("set", "BYTES")] if guard.sets is not None else found
 
 
-def read_request(
-    body: bytes, length: str | None
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_request(body: bytes, length: str | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON of a request, and its tensors by name.
 
     body: its bytes.
@@ -362,9 +361,9 @@ def _wanted(asked: Any, columns: Mapping[str, Any], binary: bool) -> dict[str, b
     if asked is None or asked == []:
         return dict.fromkeys(columns, binary)
     found: dict[str, bool] = {}
-    for one in asked if isinstance(asked, list) else [None]:
+    for one in asked if isinstance(asked, list) else [{}]:
         name = one.get("name") if isinstance(one, dict) else None
-        if not isinstance(name, str) or name not in columns:
+        if not isinstance(one, dict) or not isinstance(name, str) or name not in columns:
             raise _wrong(422, f"outputs are objects with a name of {', '.join(columns)}")
         parameters = one.get("parameters")
         own = parameters.get("binary_data") if isinstance(parameters, dict) else None

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Connection,
     Double,
@@ -74,6 +75,9 @@ entries = Table(
     *(_text(name, nullable=True) for name in ("prediction_set", "more")),
     Column("picked", Boolean, nullable=False),
     Column("propensity", Double, nullable=False),
+    CheckConstraint("decision IN ('answer', 'unsure', 'ood')", name="known_decision"),
+    CheckConstraint("time BETWEEN -1e11 AND 1e11", name="finite_time"),
+    CheckConstraint("propensity BETWEEN 0 AND 1", name="propensity_is_a_probability"),
     sqlite_autoincrement=True,
 )
 Index("entries_source", entries.c.source, entries.c.seq)

@@ -56,7 +56,7 @@ class Version:
             "task": "regression" if numbers else "classification",
             "guarantees": list(guard.guarantees),
             "wishes": wishes,
-            "classes": None if numbers else classes_of(guard),
+            "classes": class_names(guard),
             "targets": list(_targets(guard)) if isinstance(guard, RegressionGuard) else None,
             "input": input_of(self),
             "steady": getattr(self.steady, "least", None) is not None,
@@ -217,8 +217,10 @@ def version_of(guard: AnyServed) -> str:
     return fingerprint(guard)[:DIGITS]
 
 
-def classes_of(guard: Guard) -> list[str]:
-    """The names of the classes of `guard`, numbers where they have none."""
+def class_names(guard: AnyServed) -> list[str] | None:
+    """The names of the classes of `guard`, numbers where they have none; None: a regression."""
+    if isinstance(guard, RegressionGuard):
+        return None
     if guard.names is not None:
         return list(guard.names)
     count = 0 if guard.sets is None else int(guard.sets.options["classes"])
@@ -230,8 +232,10 @@ def input_of(version: Version) -> dict[str, Any]:
     shape = version.shape
     columns = version.guard.notes.get("columns") or None
     plain = {n: list(s) for n, s in shape.items()} if isinstance(shape, Mapping) else shape
-    return {"shape": plain if plain is None or isinstance(plain, dict) else list(plain),
-            "columns": None if columns is None else list(columns)}
+    return {
+        "shape": plain if plain is None or isinstance(plain, dict) else list(plain),
+        "columns": None if columns is None else list(columns),
+    }
 
 
 def _targets(guard: RegressionGuard) -> Iterator[str]:
@@ -259,5 +263,3 @@ def _check_fits(new: Version, old: Version) -> None:
 def _seen(path: Path) -> tuple[int, int]:
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
-
-

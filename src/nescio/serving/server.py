@@ -10,142 +10,38 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nescio.core import NescioError
-from nescio.serving.admission import Admission
 from nescio.serving.app import make_app
+from nescio.serving.connections import guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
-from nescio.serving.served_guards import Load, ServedGuards
+from nescio.serving.served_guards import AnyServed, Load, ServedGuards
 from nescio.serving.service import Service
 from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.watch import Watch
+from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
-DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
-SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
-BUSY = b'{"error":"too many connections; try again in a second"}'
-REFUSED = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(BUSY), BUSY)
-)
-MANY = b'{"error":"too many requests wait; try again in a second"}'
-LATER = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"content-length: %d\r\n\r\n%s" % (len(MANY), MANY)
-)
 DOORS = 32  # connections that are accepted in a turn of the loop
-MEASURED = 0.1  # seconds between two looks at how many requests are answered
-
-
-def predicts(url: bytes) -> bool:
-    """Whether a request to `url` is one for decisions."""
-    path = url.partition(b"?")[0]
-    return path.endswith((b"/predict", b"/infer"))
-
-
-def guarded_protocol(service: Service, admission: Admission) -> type[HttpToolsProtocol]:
-    """The protocol of a connection, with the limits of `service`.
-
-    admission: how many requests are accepted at a time.
-    """
-    settings = service.settings
-
-    class Guarded(HttpToolsProtocol):
-        """A connection that is closed if a request does not arrive in time."""
-
-        since = 0.0  # when it began to wait for the rest of a request; 0: it does not
-        dropped = 0  # bytes of a body that nobody wants
-        shed = False  # whether the request is refused, unread: too many others wait
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.since = time.monotonic()
-            self.allowed = settings.head_seconds
-            service.connections = len(self.connections)
-            if len(self.connections) > settings.connections:
-                service.metrics.refused.add("connections")
-                transport.write(REFUSED)
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            service.connections = len(self.connections)
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.since, self.dropped = time.monotonic(), 0
-            self.allowed = settings.head_seconds
-
-        def on_headers_complete(self) -> None:
-            self.since, self.allowed = time.monotonic(), settings.body_seconds
-            first = self.cycle is None or self.cycle.response_complete
-            plain = first and not self.expect_100_continue
-            self.shed = plain and len(self.tasks) >= admission.limit and predicts(self.url)
-            if not self.shed:
-                super().on_headers_complete()
-
-        def on_body(self, body: bytes) -> None:
-            if self.shed:
-                self.dropped += len(body)
-                if self.dropped > DRAINED * settings.body_bytes:
-                    self.transport.close()
-                return
-            if self.cycle.response_complete:
-                self.dropped += len(body)
-                if self.dropped > DRAINED * settings.body_bytes:
-                    self.transport.close()
-                    return
-            super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            if self.shed:
-                self.refuse_at_once()
-                return
-            super().on_message_complete()
-            self.since, self.allowed = time.monotonic(), settings.timeout + settings.body_seconds
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if not self.cycle.more_body:
-                self.since = 0.0
-
-        def refuse_at_once(self) -> None:
-            """Answer that too many requests wait; the connection stays open."""
-            self.since, self.shed = 0.0, False
-            service.metrics.refused.add("wait")
-            service.metrics.requests.add("503")
-            stays = self.parser.should_keep_alive()
-            self.transport.write(LATER if stays else REFUSED)
-            if stays:
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
-            else:
-                self.transport.close()
-
-        def late(self, now: float) -> bool:
-            """Whether a request has taken too long to arrive, or its answer to be read."""
-            return bool(self.since) and now - self.since > self.allowed
-
-    return Guarded
+SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
 
 
 class Server(uvicorn.Server):
     """A server that ends with what it accepted answered, and with exit code 0.
 
-    service: is served. config: of uvicorn. admission: how many requests are accepted at a time.
+    service: is served. config: of uvicorn.
     """
 
-    def __init__(self, service: Service, config: uvicorn.Config, admission: Admission) -> None:
+    def __init__(self, service: Service, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.service, self.admission = service, admission
+        self.service = service
         self.loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -154,7 +50,6 @@ class Server(uvicorn.Server):
         self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._keep(self._close_late())
-        self._keep(self._measure())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say that the service stops, answer what was accepted, write the log, and end."""
@@ -189,19 +84,13 @@ class Server(uvicorn.Server):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _measure(self) -> None:
-        state = self.server_state
-        while True:
-            self.admission.measure(time.monotonic(), state.total_requests, len(state.tasks))
-            await asyncio.sleep(MEASURED)
-
     async def _close_late(self) -> None:
         pause = min(self.service.settings.head_seconds, self.service.settings.body_seconds) / 4
         while True:
             await asyncio.sleep(min(pause, 1.0))
             now = time.monotonic()
             for one in list(self.server_state.connections):
-                if one.late(now):  # type: ignore[union-attr]
+                if one.late(now):
                     self.service.metrics.refused.add("slow connection")
                     one.transport.abort()  # type: ignore[union-attr]
 
@@ -260,9 +149,30 @@ def default_name(source: Any) -> str:
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stem)
 
 
-def watch_maker(log: DecisionLog | None, settings: ServiceSettings) -> Any:
-    """What makes the watch of a version; None: nothing watches."""
-    return None
+def watch_maker(
+    log: DecisionLog | None, settings: ServiceSettings
+) -> Callable[[str, str, AnyServed], Watch] | None:
+    """What makes the watch of a version of a guard; None: nothing watches without a log.
+
+    log: the decision log.
+    settings: of the service.
+    """
+    if log is None:
+        return None
+
+    def make(name: str, version: str, guard: AnyServed) -> Watch:
+        own = WatchSettings(
+            risk=guard.risk,
+            confidence=guard.confidence,
+            budget=settings.sample,
+            reviews=settings.reviews,
+            replica=settings.replica,
+            webhook=settings.webhook,
+            webhook_secret=settings.webhook_secret,
+        )
+        return Watch(log, name, version, guard, own).start()
+
+    return make
 
 
 def make_server(
@@ -275,24 +185,24 @@ def make_server(
     """
     tls = check_tls(tls_cert, tls_key)
     settings = service.settings
-    admission = Admission(settings.queue)
     config = uvicorn.Config(
         make_app(service),
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http=guarded_protocol(service, admission),
+        http=guarded_protocol(service),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=int(max(1, settings.head_seconds)),
         timeout_graceful_shutdown=int(settings.timeout + settings.body_seconds) + 1,
         backlog=2048,
         **tls,
     )
-    return Server(service, config, admission)
+    return Server(service, config)
 
 
 def serve(

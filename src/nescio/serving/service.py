@@ -10,8 +10,9 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, quiet
-from nescio.serving.answered import Answered, answer_jobs
+from nescio.serving.answered import Answered, Once, answer_jobs
 from nescio.serving.batching import Batcher, Decided, Job, RefusedError
-from nescio.serving.bodies import BodyError, BodyLimits, Rows, joined_rows, read_body
+from nescio.serving.bodies import Rows, joined_rows, read_body
+from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.keys import LOCAL, Keys, Who
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
 from nescio.serving.service_metrics import ServiceMetrics
 from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
+TOO_MANY = "too many requests wait; try again in a second"
 ALL_BODIES = 16  # times the largest body: what all that are there may take together
 lines = logging.getLogger("nescio.serving")
 
@@ -68,6 +72,7 @@ class Service:
             timeout=own.timeout,
         )
         self.running = self.draining = False
+        self.quick = not tracing()  # whether predictions may go past the application
         self.body_bytes = 0  # of all requests that are there
         self.connections = 0
         self._start = f"{int(time.time() * 1000):011x}{secrets.token_hex(3)}"
@@ -99,17 +104,26 @@ class Service:
         await asyncio.sleep(0)  # the last answers
         for name in self.guards.names():
             for version in self.guards.served(name).versions:
-                if hasattr(version.watch, "save"):
-                    await loop.run_in_executor(None, version.watch.save)
+                await loop.run_in_executor(None, self.end_watch, version)
         if self._pool is not None:
             self._pool.shutdown()
         if self.log is not None:
             self.log.close()
 
     @property
+    def reviews(self) -> int:
+        """The number of reviewers who must agree on a label."""
+        return self.settings.reviews
+
+    @property
     def ready(self) -> bool:
         """Whether requests are accepted."""
         return self.running and not self.draining
+
+    @property
+    def full(self) -> bool:
+        """Whether a request to predict would wait too long."""
+        return self.batcher.full
 
     def authorized(self, headers: Mapping[str, str], role: str) -> Who:
         """Who asks, if they may do what `role` may.
@@ -152,19 +166,36 @@ class Service:
         if len(body) <= LARGE or self._pool is None:
             return read_body(content_type, body, version.guard, self.limits)
         loop = asyncio.get_running_loop()
-        work = (read_body, content_type, body, version.guard, self.limits)
-        return await loop.run_in_executor(self._pool, *work)
+        work = partial(read_body, content_type, body, version.guard, self.limits)
+        return await loop.run_in_executor(self._pool, work)
 
-    async def decided(self, version: Version, rows: Rows) -> Answered:
-        """The decisions about `rows` by `version`, after they are in the log."""
+    def submit(self, version: Version, rows: Rows, done: Callable[[Any], None]) -> None:
+        """Queue a request, on the loop.
+
+        version: the guard that decides.
+        rows: the inputs.
+        done: is called on the loop with the `Answered`, after it is in the log, or with an error.
+        """
         if not self.running:
             raise RefusedError(
                 "the service is stopping; ask another one", status=503, reason="stopping", retry=1
             )
-        future = asyncio.get_running_loop().create_future()
-        job = Job(version, rows, f"{self._start}{next(self._numbers):08x}", future)
-        self.batcher.submit(job)
-        return await future  # type: ignore[no-any-return]
+        self.batcher.submit(Job(version, rows, f"{self._start}{next(self._numbers):08x}", done))
+
+    async def decided(self, version: Version, rows: Rows) -> Answered:
+        """The decisions about `rows` by `version`, after they are in the log."""
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.submit(version, rows, done)
+        return await future
 
     def refusal(self, error: Exception) -> RefusedError:
         """What a client is told about `error`."""
@@ -199,15 +230,18 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         before = self.guards.served(name).current
+        known = self.guards.served(name).versions
         try:
-            work = (lambda: self.guards.load(name, path, force=force),)
-            version = await loop.run_in_executor(None, *work)
+            work = partial(self.guards.load, name, path, force=force)
+            version = await loop.run_in_executor(None, work)
         except (NescioError, OSError) as error:
             self.metrics.loads.add(name, "refused")
             self.say("error", "a guard was not loaded", guard=name, why=str(error))
             await self.record(who, "load refused", name, {"why": str(error)})
             raise NescioError(str(error)) from error
         self.metrics.loads.add(name, "loaded")
+        for gone in set(known) - set(self.guards.served(name).versions):
+            await loop.run_in_executor(None, self.end_watch, gone)
         await self._swapped(who, "load", before, version)
         return version
 
@@ -313,7 +347,7 @@ class Service:
     def _decide(self, version: Version, jobs: Sequence[Job]) -> Sequence[Any]:
         """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
         with quiet():
-            found = version.steady(joined_rows([job.rows for job in jobs]))
+            found = Once(version.steady(joined_rows([job.rows for job in jobs])))
         picked, propensity = self._picks(version, found.columns())
         return answer_jobs(
             jobs,
@@ -334,7 +368,7 @@ class Service:
             return found
         refused = columns["decision"] != "answer"
         share = self.settings.sample
-        drawn = self._draws.random(len(refused)) < share if share else np.zeros_like(refused)
+        drawn = self._draws.random(len(refused)) < share
         return refused | drawn, np.where(refused, 1.0, share)
 
     def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
@@ -352,6 +386,15 @@ class Service:
                 self.metrics.decisions.add(version.name, decision, by=count)
             if version.watch is not None:
                 self._watched(version, group.entries)
+
+    def end_watch(self, version: Version) -> None:
+        """Save what was watched of `version`, and end; what cannot be saved is said."""
+        if version.watch is None:
+            return
+        try:
+            version.watch.close()
+        except Exception as error:
+            self.say("error", "a watch was not saved", guard=version.name, why=f"{error!r}"[:200])
 
     def _watched(self, version: Version, entries: Sequence[Any]) -> None:
         """Tell what watches; its errors cost no answer."""

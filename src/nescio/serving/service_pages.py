@@ -1,4 +1,4 @@
-"""The page `/docs`: all routes of the service, from their description, without anything from afar."""
+"""The page `/docs`: all routes of the service, with nothing that must come from elsewhere."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,7 @@
 """What a service is told: where it listens, how it batches, and its limits."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nescio.core import NescioError
@@ -25,7 +25,11 @@ class ServiceSettings:
     body_seconds: how long its body may take.
     connections: connections at a time, at most.
     drain_seconds: how long a stopping service goes on accepting while /ready says no.
-    sample: the share of answers that go to review, drawn at random.
+    sample: the share of answers that go to review, drawn at random; what is not answered goes there
+      in any case.
+    reviews: the number of reviewers who must agree on a label.
+    webhook: where alarms are sent, http:// or https://; None: nowhere.
+    webhook_secret: signs what is sent; None: it is not signed.
     keep_inputs: whether the inputs of what goes to review are kept in the log.
     guards_folder: the folder from which admins may load guards; None: only the files at start.
     watch_files: seconds between looks at the guard files, which load those that changed; None:
@@ -47,7 +51,10 @@ class ServiceSettings:
     body_seconds: float = 30.0
     connections: int = 1000
     drain_seconds: float = 0.0
-    sample: float = 0.01
+    sample: float = 0.05
+    reviews: int = 1
+    webhook: str | None = None
+    webhook_secret: str | None = field(default=None, repr=False)
     keep_inputs: bool = True
     guards_folder: Path | None = None
     watch_files: float | None = None
@@ -55,7 +62,15 @@ class ServiceSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name in ("max_batch", "queue", "body_bytes", "rows", "pixels", "connections"):
+        for name in (
+            "max_batch",
+            "queue",
+            "body_bytes",
+            "rows",
+            "pixels",
+            "connections",
+            "reviews",
+        ):
             if getattr(self, name) < 1:
                 raise NescioError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("timeout", "head_seconds", "body_seconds"):
@@ -64,8 +79,8 @@ class ServiceSettings:
         for name in ("batch_ms", "drain_seconds"):
             if not getattr(self, name) >= 0:
                 raise NescioError(f"{name} must not be below 0, got {getattr(self, name)}")
-        if not 0 <= self.sample <= 1:
-            raise NescioError(f"sample is a share from 0 to 1, got {self.sample}")
+        if not 0 < self.sample <= 1:
+            raise NescioError(f"sample is a share above 0 and at most 1, got {self.sample}")
         if not 0 <= self.port < 1 << 16:
             raise NescioError(f"a port is a number from 0 to 65535, got {self.port}")
         if self.watch_files is not None and not self.watch_files > 0:

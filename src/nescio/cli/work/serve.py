@@ -1,5 +1,6 @@
 """What `nescio serve` does."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def serve_named(
     if check:
         said = [describe(service.guards.current(name).about()) for name in named]
         click.echo("\n".join([*said, f"log: {'none' if no_log else service.log}"]))
+        for name in named:
+            service.end_watch(service.guards.current(name))
         if service.log is not None:
             service.log.close()
         return
@@ -84,6 +87,7 @@ def settings_of(
         drain_seconds=drain,
         keep_inputs=not no_inputs,
         log_json=json_lines,
+        webhook_secret=os.environ.get("NESCIO_WEBHOOK_SECRET"),
         guards_folder=None if guards_folder is None else Path(guards_folder),
         **same,
     )
