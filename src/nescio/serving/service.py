@@ -261,7 +261,10 @@ class Service:
     async def record(self, who: Who, what: str, about: str, details: Mapping[str, Any]) -> None:
         """Write what somebody did to the log.
 
-        who: did it. what: the action. about: to what. details: JSON.
+        who: did it.
+        what: the action.
+        about: to what.
+        details: JSON.
         """
         if self.log is None:
             return
@@ -312,7 +315,9 @@ class Service:
     def say(self, level: str, message: str, **more: Any) -> None:
         """Write a line to the log lines of the process; inputs are never in it.
 
-        level: info, warning or error. message: what happened. more: further values.
+        level: info, warning or error.
+        message: what happened.
+        more: further values.
         """
         lines.log(getattr(logging, level.upper()), message, extra={"more": more})
 
