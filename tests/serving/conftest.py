@@ -19,6 +19,7 @@ from torch import Tensor
 
 import nescio
 from nescio.serving import DecisionLog, Entry, ServiceSettings, open_log, run_in_thread
+from nescio.serving.log_schema import SCHEMA, about, tables
 
 PASSWORD = "not-for-messages"
 SPECIMEN = Entry(
