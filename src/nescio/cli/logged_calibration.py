@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -76,14 +77,15 @@ def calibration_from_log(
     )
 
 
-def how_to_load(sample: log_calibration.LogSample, path: Any) -> str:
+def how_to_load(sample: log_calibration.LogSample, path: str | Path) -> str:
     """How the service takes a new guard.
 
     sample: says which guard it replaces. path: its file.
     """
+    route = f"/v1/guards/{sample.guard}"
     return (
-        f"load it into the service, with the key of an admin: POST /v1/guards/{sample.guard}/load "
-        f'{{"path": "{path}"}}; POST /v1/guards/{sample.guard}/rollback goes back'
+        f"the service takes it from its --guards-folder when an admin posts to {route}/load: "
+        f'{{"path": "{Path(path).name}"}}; {route}/rollback goes back'
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from nescio.serving.batching import RefusedError
-from nescio.serving.service import ALL_BODIES, Service
+from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
 from nescio.serving.tracing_marks import Marks
 
 Scope = MutableMapping[str, Any]
@@ -86,6 +86,8 @@ class Front:
         try:
             headers = headers_of(scope)
             service.authorized(headers, "predict")
+            if service.full:
+                raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, quiet
-from nescio.serving.answered import Answered, Once, answer_jobs
-from nescio.serving.batching import Batcher, Decided, Job, RefusedError
+from nescio.serving.answered import AnsweredRequest, Once, answer_jobs
+from nescio.serving.batching import Batcher, DecidedBatch, QueuedRequest, RefusedError
 from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
@@ -33,6 +33,7 @@ from nescio.serving.service_settings import ServiceSettings
 from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
+TOO_MANY = "too many requests wait; try again in a second"
 ALL_BODIES = 16  # times the largest body: what all that are there may take together
 lines = logging.getLogger("nescio.serving")
 
@@ -130,6 +131,11 @@ class Service:
         """Whether requests are accepted."""
         return self.running and not self.draining
 
+    @property
+    def full(self) -> bool:
+        """Whether a request to predict would wait too long."""
+        return self.batcher.full
+
     def authorized(self, headers: Mapping[str, str], role: str) -> Who:
         """Who asks, if they may do what `role` may.
 
@@ -179,17 +185,19 @@ class Service:
 
         version: the guard that decides.
         rows: the inputs.
-        done: is called on the loop with the `Answered`, after it is in the log, or with an error.
+        done: is called on the loop with an `AnsweredRequest` that is in the log, or an error.
         """
         if not self.running:
             raise RefusedError(
                 "the service is stopping; ask another one", status=503, reason="stopping", retry=1
             )
-        self.batcher.submit(Job(version, rows, f"{self._start}{next(self._numbers):08x}", done))
+        self.batcher.submit(
+            QueuedRequest(version, rows, f"{self._start}{next(self._numbers):08x}", done)
+        )
 
-    async def decided(self, version: Version, rows: Rows) -> Answered:
+    async def decided(self, version: Version, rows: Rows) -> AnsweredRequest:
         """The decisions about `rows` by `version`, after they are in the log."""
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnsweredRequest] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any) -> None:
             if future.done():
@@ -264,7 +272,10 @@ class Service:
     async def record(self, who: Who, what: str, about: str, details: Mapping[str, Any]) -> None:
         """Write what somebody did to the log.
 
-        who: did it. what: the action. about: to what. details: JSON.
+        who: did it.
+        what: the action.
+        about: to what.
+        details: JSON.
         """
         if self.log is None:
             return
@@ -315,7 +326,9 @@ class Service:
     def say(self, level: str, message: str, **more: Any) -> None:
         """Write a line to the log lines of the process; inputs are never in it.
 
-        level: info, warning or error. message: what happened. more: further values.
+        level: info, warning or error.
+        message: what happened.
+        more: further values.
         """
         lines.log(getattr(logging, level.upper()), message, extra={"more": more})
 
@@ -349,7 +362,7 @@ class Service:
         except NescioError as error:
             self.say("error", "a guard is not in the log", guard=version.name, why=str(error))
 
-    def _decide(self, version: Version, jobs: Sequence[Job]) -> Sequence[Any]:
+    def _decide(self, version: Version, jobs: Sequence[QueuedRequest]) -> Sequence[Any]:
         """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
         with quiet():
             found = Once(version.steady(joined_rows([job.rows for job in jobs])))
@@ -376,7 +389,7 @@ class Service:
         drawn = self._draws.random(len(refused)) < share
         return refused | drawn, np.where(refused, 1.0, share)
 
-    def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
+    def _commit(self, entries: Sequence[Any], groups: Sequence[DecidedBatch]) -> None:
         """Write entries, on the writer thread; then tell those who watch, and count."""
         if self.log is not None:
             self.log.write(entries)
