@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.serving import KeptInput, Label, Retention, open_log, retain, retention
+from nescio.serving import (
+    Client,
+    KeptInput,
+    Label,
+    Retention,
+    ServiceSettings,
+    open_log,
+    retain,
+    retention,
+)
 from nescio.serving.retention import DAY, moved
 
 NOW = time.time()
@@ -227,3 +236,29 @@ def test_a_service_deletes_what_is_old(served, moon_files, tmp_path, entry):
         while there(log) != [0, 1] or kept(log) != [1]:
             assert time.monotonic() < end
             time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [({}, "review"), ({"all_inputs": True}, "all"), ({"keep_inputs": False}, "none")],
+)
+def test_which_inputs_a_service_keeps(served, moon_files, moon_rows, tmp_path, options, share):
+    with Client(served(moon_files[0], sample=1e-9, **options).url) as client:
+        client.predict(moon_rows)
+    with open_log(tmp_path / "log.db") as log:
+        every = list(log.decisions())
+        found = [log.kept(one.id) is not None for one in every]
+        picked = [one.picked for one in every]
+    assert any(picked)
+    assert not all(picked)
+    assert found == {"review": picked, "all": [True] * 64, "none": [False] * 64}[share]
+
+
+def test_settings_of_a_service_that_cannot_be():
+    for wrong in (
+        {"input_days": -1},
+        {"decision_days": float("nan")},
+        {"keep_inputs": False, "all_inputs": True},
+    ):
+        with pytest.raises(NescioError, match="days|none"):
+            ServiceSettings(**wrong)
