@@ -54,7 +54,7 @@ def test_decisions_take_all_that_belongs_to_them(log, entry):
     label = {"reviewer": "anna", "kind": "label", "label": "x", "time": NOW}
     log.add_labels([Label(decision=entry(number).id, **label) for number in range(3)])
     done = retain(log, keep_inputs=None, keep_decisions=365)
-    assert (done.inputs, done.decisions, done.labels) == (0, 2, 2)
+    assert (done.inputs, done.decisions, done.labels) == (2, 2, 2)
     assert there(log) == kept(log) == [1, 3]
     assert [one.decision for _, one in log.labels()] == [entry(1).id]
     assert [one.id for one in log.open_items()] == [entry(3).id]
@@ -98,11 +98,14 @@ def test_days_that_are_no_days(log):
 
 def test_in_small_transactions(log, entry, monkeypatch):
     monkeypatch.setattr(retention, "INPUTS", 3)
+    monkeypatch.setattr(retention, "BYTES", 20)  # of two inputs
     monkeypatch.setattr(retention, "DECISIONS", 4)
     log.write([old(entry, number, 60.5 + number) for number in range(20)])
     assert retain(log, keep_inputs=70).inputs == 10
     assert retain(log, keep_inputs=None, keep_decisions=65).decisions == 15
     assert there(log) == kept(log) == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(retention, "BYTES", 2)  # less than one
+    assert retain(log, keep_inputs=0).inputs == 5
 
 
 def test_a_clock_that_leaps_ahead_deletes_a_day(log, entry, monkeypatch):
