@@ -45,6 +45,7 @@ BANDS = {  # title of a band, its color, and its rooms with what they hold
         "#56B4E9",
         {
             "report": "tables, the audit page, plots",
+            "serving": "HTTP, decision log, review queue, watching, client",
             "integrations": "scikit-learn, Lightning, Transformers, MLflow",
             "cli": "the command, one file per verb",
         },

@@ -14,6 +14,9 @@ from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
 from nescio.core.dirichlet import Dirichlet as Dirichlet
+from nescio.core.engines import Engine as Engine
+from nescio.core.engines import LocalEngine as LocalEngine
+from nescio.core.engines import engine as engine
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -23,6 +26,7 @@ from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
+from nescio.core.errors import quoted as quoted
 from nescio.core.errors import warn as warn
 from nescio.core.files import CHECKPOINT as CHECKPOINT
 from nescio.core.files import MODEL as MODEL

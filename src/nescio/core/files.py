@@ -32,6 +32,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "detector": "detectors",
     "guard": "guards",
     "monitor": "monitoring",
+    "risk monitor": "monitoring",
 }
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
 SHOWN = 60  # characters of a setting in a message

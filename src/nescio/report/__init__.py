@@ -18,6 +18,7 @@ from nescio.report.notebook import guard_html as guard_html
 from nescio.report.notebook import model_html as model_html
 from nescio.report.notebook import monitor_html as monitor_html
 from nescio.report.notebook import prediction_html as prediction_html
+from nescio.report.notebook import risk_html as risk_html
 from nescio.report.verdict_files import junit_xml as junit_xml
 from nescio.report.verdict_files import summary_markdown as summary_markdown
 from nescio.report.verdict_words import default_limit as default_limit

@@ -102,6 +102,22 @@ def monitor_html(monitor: Any) -> str:
     return _facts(repr(monitor), facts)
 
 
+def risk_html(monitor: Any) -> str:
+    """What a risk `monitor` knows of the errors among the answers, as HTML."""
+    alarm = "none" if monitor.alarm is None else f"at answer {monitor.alarm:,}, from 0"
+    facts = {
+        "answers": f"{monitor.count:,}",
+        "labels": f"{monitor.labels:,}",
+        "wrong answers, estimated": "not known" if not monitor.count else f"{monitor.estimate:.3%}",
+        "at least": f"{monitor.lower:.3%}",
+        "at most": f"{monitor.upper:.3%}",
+        "bound": f"{monitor.risk:.3%}",
+        "alarm": alarm,
+        "confidence, at all times": f"{monitor.confidence:.1%}",
+    }
+    return _facts(repr(monitor), facts)
+
+
 def model_html(model: Any) -> str:
     """The members of a `model`, layers, head, and how it was trained, as HTML."""
     weights = sum(t[0].numel() for t in model.tensors.values() if t.is_floating_point())

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from nescio.core import DamagedError, NescioError
@@ -21,6 +28,7 @@ SILENT = 10_000  # milliseconds without an answer of PostgreSQL, after which the
 FORMS = "a file, sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE"
 FULL = "53100"  # disk_full of PostgreSQL
 NOT_NOW = ("08", "53", "55P03", "57")  # connection, resources, lock, shutdown
+REPEATED = ("23505", *(f"SQLITE_CONSTRAINT_{n}" for n in ("UNIQUE", "PRIMARYKEY", "TRIGGER")))
 
 
 class LogUnavailableError(NescioError):
@@ -91,8 +99,6 @@ def make_engine(place: Address) -> Engine:
 def _set_up_sqlite(connection: Any, _record: object) -> None:
     """Settings of one connection; transactions are begun by `_begin`."""
     connection.isolation_level = None
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before there is a table
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")  # what retention deletes is overwritten
@@ -124,7 +130,8 @@ def clear_errors(place: Address) -> Iterator[None]:
     except IntegrityError as error:
         raise _integrity(place, error) from None
     except DBAPIError as error:
-        raise _meaning(place, error.orig) from None
+        lost = isinstance(error, OperationalError | InterfaceError)
+        raise _meaning(place, error.orig, lost=lost) from None
     except PoolTimeoutError:
         raise LogUnavailableError(f"{place}: all connections to the log are in use") from None
     except (UnicodeEncodeError, SQLAlchemyError) as error:
@@ -135,27 +142,28 @@ def _integrity(place: Address, error: IntegrityError) -> NescioError:
     """A decision that is there already, a label of one that is not, or a value that is missing."""
     orig: Any = error.orig
     code = getattr(orig, "sqlstate", None) or getattr(orig, "sqlite_errorname", "")
-    if code in ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"):
+    if code in REPEATED:
         return RepeatedDecisionError(f"{place}: one of these decisions is in the log already")
     if code in ("23503", "SQLITE_CONSTRAINT_FOREIGNKEY"):
         return NescioError(f"{place}: a label is of a decision that is not in the log")
     return NescioError(f"{place}: {_first_line(orig)}")
 
 
-def _meaning(place: Address, error: Any) -> NescioError:
-    """What an error of the driver means, and what to do."""
+def _meaning(place: Address, error: Any, *, lost: bool) -> NescioError:
+    """What an error of the driver means, and what to do; `lost`: maybe the connection."""
     if isinstance(error, sqlite3.Error):
         return _sqlite_meaning(place, error)
     state, text = getattr(error, "sqlstate", None) or "", _first_line(error)
     if state == FULL:
         return LogFullError(f"{place}: the disk of the database is full; make room")
-    if not state or state.startswith(NOT_NOW):  # without one, it is the driver that lost it
+    if (lost and not state) or state.startswith(NOT_NOW):  # without one it is the driver's
         return LogUnavailableError(
             f"{place}: cannot reach the database ({text}); check host, user, password and database"
         )
     if state.startswith("42501"):
         return NescioError(
-            f"{place}: {text}; the user of the log needs to create a schema in this database"
+            f"{place}: {text}; let the user of the log make its tables:"
+            " GRANT CREATE ON DATABASE ... TO ..."
         )
     return NescioError(f"{place}: {text}")
 
@@ -185,7 +193,7 @@ def _first_line(error: object) -> str:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None without one."""
+    """The identity of the file at a path; None without one."""
     try:
         found = os.stat(path)
     except OSError:
@@ -202,6 +210,8 @@ class Database:
         place: where the log is.
         """
         self.place, self.engine = place, make_engine(place)
+        self.connected = 0  # times; what is remembered of the database may be wrong after one
+        event.listen(self.engine, "connect", self._count)
         self._lock = threading.Lock()
         self._file = None if place.path is None else file_identity(place.path)
 
@@ -213,21 +223,43 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that reads."""
-        with clear_errors(self.place), self.engine.connect() as connection:
-            yield connection
+        with clear_errors(self.place):
+            self._check_file()
+            with self.engine.connect() as connection:
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that writes, one at a time; committed at the end."""
         with self._lock, clear_errors(self.place):
             self._check_file()
-            with self.engine.connect().execution_options(writes=True) as connection:
-                with connection.begin():
-                    yield connection
+            open_one = self.engine.connect().execution_options(writes=True)
+            with open_one as connection, connection.begin():
+                yield connection
+
+    def use_wal(self) -> None:
+        """Set what a file of SQLite remembers; it is not touched before it is known for a log."""
+        if self.place.path is None:
+            return
+        with clear_errors(self.place), self.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            connection.rollback()
+            try:
+                driver.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a file without tables
+                (mode,) = driver.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.Error as error:
+                raise _sqlite_meaning(self.place, error) from None
+        if mode != "wal":
+            raise NescioError(
+                f"{self.place}: SQLite cannot write ahead on this file system; use a local disk"
+            )
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+    def _count(self, _connection: object, _record: object) -> None:
+        self.connected += 1
 
     def _check_file(self) -> None:
         """A file that was removed would take what is written, and lose it."""

@@ -32,17 +32,19 @@ def open_database(where: str | Path, *, create: bool) -> Database:
 
 def _check_path(path: Path, create: bool) -> None:
     """Make a new file that only its owner reads: it may hold inputs of users."""
-    if path.is_dir():
-        raise NescioError(f"{path} is a folder; name a file in it, as in {path / 'decisions.db'}")
-    if path.exists():
-        return
-    if not create:
-        raise NescioError(f"{path}: there is no decision log; nescio serve writes one")
     try:
+        if path.is_dir():
+            raise NescioError(f"{path} is a folder; name a file, as in {path / 'decisions.db'}")
+        if path.exists():
+            return
+        if not create:
+            raise NescioError(f"{path}: there is no decision log; nescio serve writes one")
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise NescioError(f"{path}: cannot make the decision log: {error.strerror}") from None
+        raise NescioError(
+            f"{path}: cannot open the decision log ({error.strerror}); choose another place"
+        ) from None
 
 
 def _prepare(database: Database, create: bool) -> None:
@@ -51,16 +53,17 @@ def _prepare(database: Database, create: bool) -> None:
         version = _version(connection, database)
     if version is None and not create:
         raise NescioError(f"{database.place}: there is no decision log; nescio serve writes one")
+    if version is not None and version > schema.SCHEMA:
+        raise NewerError(
+            f"{database.place}: a decision log of a later nescio (tables {version}, this one knows"
+            f" {schema.SCHEMA}); update nescio, which is {VERSION}"
+        )
+    database.use_wal()
     if version is None:
         with database.writing() as connection:
             _lock(connection, database)
             if _version(connection, database) is None:  # nobody was faster
                 _make(connection)
-    elif version > schema.SCHEMA:
-        raise NewerError(
-            f"{database.place}: a decision log of a later nescio (tables {version}, this one knows"
-            f" {schema.SCHEMA}); update nescio, which is {VERSION}"
-        )
 
 
 def _version(connection: Connection, database: Database) -> int | None:

@@ -20,11 +20,15 @@ from nescio.applications.active_learning.curves import Curves as Curves
 from nescio.applications.active_learning.curves import LabelsTo as LabelsTo
 from nescio.applications.active_learning.guarantee_planning import GuaranteePlan as GuaranteePlan
 from nescio.applications.active_learning.guarantee_planning import plan_guarantee as plan_guarantee
+from nescio.applications.active_learning.label_studio import StudioAnnotation as StudioAnnotation
 from nescio.applications.active_learning.label_studio import (
     label_studio_config as label_studio_config,
 )
 from nescio.applications.active_learning.label_studio import (
     label_studio_tasks as label_studio_tasks,
+)
+from nescio.applications.active_learning.label_studio import (
+    read_annotations as read_annotations,
 )
 from nescio.applications.active_learning.label_studio import (
     read_label_studio as read_label_studio,

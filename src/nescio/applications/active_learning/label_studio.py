@@ -7,6 +7,7 @@ skipped has `was_cancelled`. See labelstud.io/guide/task_format.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -16,6 +17,20 @@ from nescio.core import NescioError
 
 FROM, TO = "label", "item"  # names of the choices and of what is shown
 SHOWN = 5  # tasks in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudioAnnotation:
+    """What one annotator said about one task.
+
+    id: id of the item.
+    by: who said it: an e-mail address, or the number of a user; empty: the file does not say.
+    choice: the class that was chosen; None: it was skipped.
+    """
+
+    id: str
+    by: str
+    choice: str | None
 
 
 def label_studio_tasks(
@@ -105,6 +120,29 @@ def read_label_studio(path: str | Path) -> Answered:
     )
 
 
+def read_annotations(path: str | Path) -> list[StudioAnnotation]:
+    """All annotations in the file `path` that Label Studio exported as JSON, of each annotator.
+
+    Tasks without an annotation are left out.
+    """
+    found = []
+    for number, task in enumerate(_tasks(Path(path))):
+        name = _name(path, number, task)
+        for one in _annotations(path, name, task):
+            skipped = bool(one.get("was_cancelled"))
+            choice = None if skipped else _chosen(path, name, one)
+            found.append(StudioAnnotation(id=name, by=_annotator(one), choice=choice))
+    return found
+
+
+def _annotator(annotation: Mapping[str, Any]) -> str:
+    """Who made an annotation; Label Studio says it as a number, or with an address."""
+    by = annotation.get("completed_by")
+    if isinstance(by, Mapping):
+        by = by.get("email") or by.get("id")
+    return "" if by is None else str(by).strip()
+
+
 def _tasks(path: Path) -> list[dict[str, Any]]:
     try:
         tasks = json.loads(path.read_text("utf-8-sig"))
@@ -124,19 +162,31 @@ def _tasks(path: Path) -> list[dict[str, Any]]:
 
 def _answers(path: str | Path, number: int, task: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The id of a task, and what its annotators chose."""
+    name = _name(path, number, task)
+    given = _annotations(path, name, task)
+    counted = [one for one in given if not one.get("was_cancelled")]
+    true = [one for one in counted if one.get("ground_truth")]
+    labels = [_chosen(path, name, one) for one in true or counted]
+    return name, [label for label in labels if label is not None]
+
+
+def _name(path: str | Path, number: int, task: Mapping[str, Any]) -> str:
+    """The id of a task."""
     name = task["data"].get("id")
     if name is None or not str(name).strip():
         raise NescioError(
             f"task {task.get('id', number)} of {path} has no `id` in its data; import the tasks "
             "that `nescio label export` writes, or add the id of the item"
         )
+    return str(name)
+
+
+def _annotations(path: str | Path, name: str, task: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The annotations of a task."""
     given = task.get("annotations") or []
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise NescioError(f"{name!r} in {path}: `annotations` must be a list of objects")
-    counted = [one for one in given if not one.get("was_cancelled")]
-    true = [one for one in counted if one.get("ground_truth")]
-    labels = [_chosen(path, str(name), one) for one in true or counted]
-    return str(name), [label for label in labels if label is not None]
+    return given
 
 
 def _chosen(path: str | Path, name: str, annotation: Mapping[str, Any]) -> str | None:

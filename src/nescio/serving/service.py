@@ -1,0 +1,439 @@
+"""The service itself: guards, log, keys, limits, and the way of a request through them.
+
+It knows nothing of HTTP but status codes: `front.py` reads requests to predict, `app.py` all
+others.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nescio.core import NescioError, quiet
+from nescio.serving.answered import Answered, Once, answer_jobs
+from nescio.serving.batching import Batcher, Decided, Job, RefusedError
+from nescio.serving.bodies import Rows, joined_rows, read_body
+from nescio.serving.body_limits import BodyError, BodyLimits
+from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
+from nescio.serving.keys import LOCAL, Keys, Who
+from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
+from nescio.serving.service_metrics import ServiceMetrics
+from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.tracing_marks import tracing
+
+LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
+ALL_BODIES = 16  # times the largest body: what all that are there may take together
+lines = logging.getLogger("nescio.serving")
+
+
+class Service:
+    """Guards behind a queue, with a log.
+
+    guards: by name.
+    log: the decision log; None: decisions are not written down.
+    keys: who may ask; None: everybody on this machine.
+    settings: limits and times.
+    keys_path: the file of the keys, which is read again on a signal; None: it is not.
+    """
+
+    def __init__(
+        self,
+        guards: ServedGuards,
+        log: DecisionLog | None,
+        *,
+        keys: Keys | None = None,
+        settings: ServiceSettings | None = None,
+        keys_path: Path | None = None,
+    ) -> None:
+        self.guards, self.log, self.keys = guards, log, keys
+        self.settings = settings or ServiceSettings()
+        self.keys_path = keys_path
+        own = self.settings
+        self.limits = BodyLimits(body_bytes=own.body_bytes, rows=own.rows, pixels=own.pixels)
+        self.metrics = ServiceMetrics()
+        self.batcher = Batcher(
+            self._decide,
+            self._commit,
+            self.metrics,
+            batch_ms=own.batch_ms,
+            max_batch=own.max_batch,
+            queue=own.queue,
+            timeout=own.timeout,
+        )
+        self.running = self.draining = False
+        self.quick = not tracing()  # whether predictions may go past the application
+        self.body_bytes = 0  # of all requests that are there
+        self.connections = 0
+        self._start = f"{int(time.time() * 1000):011x}{secrets.token_hex(3)}"
+        self._numbers = itertools.count(1)
+        self._draws = np.random.default_rng()
+        self._pool: ThreadPoolExecutor | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._add_gauges()
+
+    async def start(self) -> None:
+        """Start the threads, on the running loop."""
+        loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="nescio_bodies")
+        for name in self.guards.names():
+            self._register(self.guards.current(name))
+        self.batcher.start(loop)
+        if self.settings.watch_files is not None:
+            self._watching = loop.create_task(self._watch_files(self.settings.watch_files))
+        self.running = True
+
+    async def stop(self) -> None:
+        """Decide and write what was accepted, then end the threads and close the log."""
+        self.draining = True
+        if self._watching is not None:
+            self._watching.cancel()
+        self.running = False
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.batcher.close)
+        await asyncio.sleep(0)  # the last answers
+        for name in self.guards.names():
+            for version in self.guards.served(name).versions:
+                await loop.run_in_executor(None, self.end_watch, version)
+        if self._pool is not None:
+            self._pool.shutdown()
+        if self.log is not None:
+            self.log.close()
+
+    @property
+    def reviews(self) -> int:
+        """The number of reviewers who must agree on a label."""
+        return self.settings.reviews
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are accepted."""
+        return self.running and not self.draining
+
+    def authorized(self, headers: Mapping[str, str], role: str) -> Who:
+        """Who asks, if they may do what `role` may.
+
+        headers: of the request, with names in lower case.
+        """
+        if self.keys is None:
+            return LOCAL
+        sent = headers.get("authorization") or headers.get("x-api-key")
+        who = None if sent is None else self.keys.who(sent)
+        if who is None:
+            said = "no key was sent" if sent is None else "this key is not known"
+            raise RefusedError(
+                f"{said}; send one: Authorization: Bearer KEY", status=401, reason="key"
+            )
+        if not who.may(role):
+            raise RefusedError(
+                f"the key of {who.name} is for {who.role}; this needs one for {role}",
+                status=403,
+                reason="role",
+            )
+        return who
+
+    def version(self, name: str | None) -> Version:
+        """The version in use of the guard `name`; None: of the only one."""
+        names = self.guards.names()
+        if name is None and len(names) > 1:
+            raise UnknownGuardError(
+                f"several guards are served: {', '.join(names)}; say which: /v1/guards/{names[0]}"
+            )
+        return self.guards.current(name)
+
+    async def rows(self, version: Version, content_type: str, body: bytes) -> Rows:
+        """The rows of a body; a large one is read on a thread, so that others go on.
+
+        version: the guard that will decide.
+        content_type: the kind of the body.
+        body: its bytes.
+        """
+        if len(body) <= LARGE or self._pool is None:
+            return read_body(content_type, body, version.guard, self.limits)
+        loop = asyncio.get_running_loop()
+        work = partial(read_body, content_type, body, version.guard, self.limits)
+        return await loop.run_in_executor(self._pool, work)
+
+    def submit(self, version: Version, rows: Rows, done: Callable[[Any], None]) -> None:
+        """Queue a request, on the loop.
+
+        version: the guard that decides.
+        rows: the inputs.
+        done: is called on the loop with the `Answered`, after it is in the log, or with an error.
+        """
+        if not self.running:
+            raise RefusedError(
+                "the service is stopping; ask another one", status=503, reason="stopping", retry=1
+            )
+        self.batcher.submit(Job(version, rows, f"{self._start}{next(self._numbers):08x}", done))
+
+    async def decided(self, version: Version, rows: Rows) -> Answered:
+        """The decisions about `rows` by `version`, after they are in the log."""
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.submit(version, rows, done)
+        return await future
+
+    def refusal(self, error: Exception) -> RefusedError:
+        """What a client is told about `error`."""
+        if isinstance(error, RefusedError):
+            return error
+        if isinstance(error, BodyError):
+            return RefusedError(str(error), status=error.status, reason="body")
+        if isinstance(error, UnknownGuardError):
+            return RefusedError(str(error), status=404, reason="guard")
+        if isinstance(error, LogFullError):
+            said = f"the decisions cannot be written, so they are not given: {error}"
+            return RefusedError(said, status=507, reason="log full")
+        if isinstance(error, LogUnavailableError):
+            said = f"the decisions cannot be written, so they are not given: {error}"
+            return RefusedError(said, status=503, reason="log", retry=1)
+        if isinstance(error, NescioError):
+            return RefusedError(str(error), status=422, reason="inputs")
+        self.say("error", "a request failed", error=type(error).__name__, where=_where(error))
+        return RefusedError(
+            "an error of the service, which is in its log lines", status=500, reason="error"
+        )
+
+    async def load(
+        self, name: str, path: Path | None = None, *, who: Who = LOCAL, force: bool = False
+    ) -> Version:
+        """Load a new version of a guard, while the old one answers.
+
+        name: of the guard.
+        path: the file; None: that of the start.
+        who: asks for it.
+        force: also where inputs or classes differ.
+        """
+        loop = asyncio.get_running_loop()
+        before = self.guards.served(name).current
+        known = self.guards.served(name).versions
+        try:
+            work = partial(self.guards.load, name, path, force=force)
+            version = await loop.run_in_executor(None, work)
+        except (NescioError, OSError) as error:
+            self.metrics.loads.add(name, "refused")
+            self.say("error", "a guard was not loaded", guard=name, why=str(error))
+            await self.record(who, "load refused", name, {"why": str(error)})
+            raise NescioError(str(error)) from error
+        self.metrics.loads.add(name, "loaded")
+        for gone in set(known) - set(self.guards.served(name).versions):
+            await loop.run_in_executor(None, self.end_watch, gone)
+        await self._swapped(who, "load", before, version)
+        return version
+
+    async def rollback(self, name: str, *, who: Who = LOCAL) -> Version:
+        """Put the version before the current one in use again.
+
+        name: of the guard.
+        who: asks for it.
+        """
+        before = self.guards.served(name).current
+        version = self.guards.rollback(name)
+        await self._swapped(who, "rollback", before, version)
+        return version
+
+    async def record(self, who: Who, what: str, about: str, details: Mapping[str, Any]) -> None:
+        """Write what somebody did to the log.
+
+        who: did it. what: the action. about: to what. details: JSON.
+        """
+        if self.log is None:
+            return
+        action = Action(
+            time=time.time(),
+            who=who.name,
+            role=who.role,
+            what=what,
+            about=about,
+            details=json.dumps(details),
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(None, self.log.record, action)
+        except NescioError as error:
+            self.say("error", "an action is not in the log", what=what, about=about, why=str(error))
+
+    async def reload(self) -> None:
+        """Read the keys and every guard file again; what is damaged leaves the old one in use."""
+        if self.keys_path is not None:
+            try:
+                self.keys = Keys.read(self.keys_path)
+            except NescioError as error:
+                self.say("error", "the keys were not read again", why=str(error))
+        for name in self.guards.names():
+            await self._load_file(name)
+
+    def allowed_path(self, name: str, path: str | None) -> Path | None:
+        """The file from which an admin may load the guard `name`; others are refused.
+
+        path: that of the start, or one in the folder of guards; None: that of the start.
+        """
+        first, folder = self.guards.served(name).path, self.settings.guards_folder
+        if path is None:
+            return None
+        if "\0" in path:
+            raise RefusedError("a path has no NUL", status=422, reason="path")
+        asked = Path(path) if folder is None else folder / path
+        if first is not None and Path(path).resolve() == first.resolve():
+            return first
+        if folder is None or not asked.resolve().is_relative_to(folder.resolve()):
+            where = "the file of the start" if folder is None else f"files in {folder}"
+            raise RefusedError(
+                f"only {where} may be loaded; see --guards-folder", status=403, reason="path"
+            )
+        return asked.resolve()
+
+    def say(self, level: str, message: str, **more: Any) -> None:
+        """Write a line to the log lines of the process; inputs are never in it.
+
+        level: info, warning or error. message: what happened. more: further values.
+        """
+        lines.log(getattr(logging, level.upper()), message, extra={"more": more})
+
+    async def _swapped(self, who: Who, what: str, before: Version, after: Version) -> None:
+        if before is not after:
+            self._register(after)
+        versions = {"before": before.version, "after": after.version}
+        self.say("info", what, guard=after.name, who=who.name, **versions)
+        await self.record(who, what, after.name, versions)
+
+    async def _load_file(self, name: str) -> None:
+        if self.guards.served(name).path is None:
+            return
+        try:
+            await self.load(name)
+        except NescioError:  # said and recorded by `load`; the old version goes on
+            return
+
+    async def _watch_files(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(seconds)
+            for name in await loop.run_in_executor(None, lambda: list(self.guards.changed())):
+                await self._load_file(name)
+
+    def _register(self, version: Version) -> None:
+        if self.log is None:
+            return
+        try:
+            self.log.register(version.name, version.version, version.about())
+        except NescioError as error:
+            self.say("error", "a guard is not in the log", guard=version.name, why=str(error))
+
+    def _decide(self, version: Version, jobs: Sequence[Job]) -> Sequence[Any]:
+        """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
+        with quiet():
+            found = Once(version.steady(joined_rows([job.rows for job in jobs])))
+        picked, propensity = self._picks(version, found.columns())
+        return answer_jobs(
+            jobs,
+            found,
+            picked=picked,
+            propensity=propensity,
+            time=time.time(),
+            replica=self.settings.replica,
+            keep=self.settings.keep_inputs,
+        )
+
+    def _picks(
+        self, version: Version, columns: Mapping[str, NDArray[Any]]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Which decisions go to review, and with which probability each did."""
+        if version.watch is not None:
+            found: tuple[NDArray[np.bool_], NDArray[np.float64]] = version.watch.picks(columns)
+            return found
+        refused = columns["decision"] != "answer"
+        share = self.settings.sample
+        drawn = self._draws.random(len(refused)) < share
+        return refused | drawn, np.where(refused, 1.0, share)
+
+    def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
+        """Write entries, on the writer thread; then tell those who watch, and count."""
+        if self.log is not None:
+            self.log.write(entries)
+        for group in groups:
+            if not group.entries:
+                continue
+            version = group.jobs[0].version
+            counts: dict[str, int] = {}
+            for entry in group.entries:
+                counts[entry.decision] = counts.get(entry.decision, 0) + 1
+            for decision, count in counts.items():
+                self.metrics.decisions.add(version.name, decision, by=count)
+            if version.watch is not None:
+                self._watched(version, group.entries)
+
+    def end_watch(self, version: Version) -> None:
+        """Save what was watched of `version`, and end; what cannot be saved is said."""
+        if version.watch is None:
+            return
+        try:
+            version.watch.close()
+        except Exception as error:
+            self.say("error", "a watch was not saved", guard=version.name, why=f"{error!r}"[:200])
+
+    def _watched(self, version: Version, entries: Sequence[Any]) -> None:
+        """Tell what watches; its errors cost no answer."""
+        try:
+            version.watch.add(entries)
+        except Exception as error:
+            self.say("error", "watching failed", guard=version.name, why=f"{error!r}"[:200])
+
+    def _add_gauges(self) -> None:
+        gauge = self.metrics.gauge
+        gauge("nescio_queue_rows", "Rows that wait or are decided.", [], self._queue_rows)
+        gauge("nescio_connections", "Open connections.", [], lambda: {(): self.connections})
+        gauge("nescio_ready", "Whether requests are accepted.", [], lambda: {(): int(self.ready)})
+        gauge("nescio_guard_info", "Versions in use.", ["guard", "version"], self._in_use)
+        gauge("nescio_drift", "Evidence for drift, log10.", ["guard"], self._drift)
+
+    def _queue_rows(self) -> dict[tuple[str, ...], float]:
+        return {(): self.batcher.rows}
+
+    def _in_use(self) -> dict[tuple[str, ...], float]:
+        versions = map(self.guards.current, self.guards.names())
+        return {(one.name, one.version): 1 for one in versions}
+
+    def _drift(self) -> dict[tuple[str, ...], float]:
+        found: dict[tuple[str, ...], float] = {}
+        for version in map(self.guards.current, self.guards.names()):
+            if version.watch is not None:
+                evidence = drift_of(version.watch.status())
+                if evidence is not None:
+                    found[(version.name,)] = evidence
+        return found
+
+
+def drift_of(status: Mapping[str, Any]) -> float | None:
+    """The drift statistic in the `status` of a watch; None: it says none."""
+    drift = status.get("drift")
+    value = drift.get("log10_evidence") if isinstance(drift, Mapping) else drift
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _where(error: Exception) -> str:
+    """The line of the source in which an error came up; its text may quote inputs."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return "unknown"
+    return f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"

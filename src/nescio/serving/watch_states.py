@@ -1,0 +1,87 @@
+"""States of monitors as bytes, and their names in the decision log."""
+
+import base64
+import json
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nescio.core import NescioError, load
+from nescio.monitoring import AccuracyEstimate, Monitor, RiskMonitor, estimated_accuracy
+from nescio.monitoring.betting_sums import Sums
+
+FORMAT = 1
+STREAM, RISK = "stream", "risk"
+
+
+def state_name(guard: str, version: str, what: str, replica: str = "") -> str:
+    """The name of a state in the log; without a replica, the beginning of all of them.
+
+    guard, version: what is watched. what: which state.
+    """
+    return f"watch/{guard}/{version}/{what}/{replica}"
+
+
+def stream_bytes(drift: Monitor | None, accuracy: AccuracyEstimate) -> bytes:
+    """The state of what needs no labels.
+
+    drift: None where it is not watched.
+    """
+    sums = {name: _plain(value) for name, value in asdict(accuracy.sums).items()}
+    said = {"format": FORMAT, "drift": None if drift is None else _packed(drift)}
+    return json.dumps({**said, "confidence": accuracy.confidence, "sums": sums}).encode()
+
+
+def stream_from(body: bytes) -> tuple[Monitor | None, AccuracyEstimate]:
+    """What `stream_bytes` made."""
+    said = _read(body)
+    drift = None if said["drift"] is None else _unpacked(said["drift"], "monitor")
+    sums = {name: _array(value) for name, value in said["sums"].items()}
+    start = estimated_accuracy(confidence=said["confidence"])
+    return drift, replace(start, sums=Sums(**sums))
+
+
+def risk_bytes(risk: RiskMonitor) -> bytes:
+    """The state of what needs labels."""
+    return json.dumps({"format": FORMAT, "risk": _packed(risk)}).encode()
+
+
+def risk_from(body: bytes) -> RiskMonitor:
+    """What `risk_bytes` made."""
+    found: RiskMonitor = _unpacked(_read(body)["risk"], "risk monitor")
+    return found
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(body)
+        known = said["format"] == FORMAT
+    except (ValueError, KeyError, TypeError) as error:
+        raise NescioError(f"a state in the log is damaged: {error!r}") from None
+    if not known:
+        raise NescioError("a state in the log is of another nescio; serve with that one")
+    return said
+
+
+def _packed(monitor: Monitor | RiskMonitor) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        content = monitor.save(Path(folder) / "state.safetensors").read_bytes()
+    return base64.b64encode(content).decode()
+
+
+def _unpacked(text: str, kind: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        path.write_bytes(base64.b64decode(text))
+        return load(path, kind=kind)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _array(value: Any) -> Any:
+    return np.array(value, np.float64) if isinstance(value, list) else value

@@ -1,0 +1,237 @@
+"""A watch over a service's decisions: restarts, replicas, labels, alarms."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import nescio
+from nescio.monitoring import merge, monitor
+from nescio.serving.decision_log import Action, Entry, Label, open_log
+from nescio.serving.watch import Watch, watch_maker
+from nescio.serving.watch_settings import DAY, WatchSettings
+
+NAMES = ("name", "v1")
+
+
+@pytest.fixture(scope="module")
+def guard():
+    """Of three classes, from recorded logits."""
+    torch.manual_seed(0)
+    labels = torch.arange(600) % 3
+    logits = torch.randn(600, 3) + 4 * torch.nn.functional.one_hot(labels, 3)
+    seen = nescio.Activations(logits=logits, labels=labels)
+    return nescio.guard(None, seen, detector=nescio.detectors.energy(), risk=0.2)
+
+
+def entries(count, *, start=0, seed=0, move=0.0, replica="0", picked=None, budget=0.05):
+    """Decisions: answers with a probability, some abstained, some without a score."""
+    rng = np.random.default_rng([seed, start])
+    made = []
+    for i in range(start, start + count):
+        answered = rng.random() < 0.9
+        draw = rng.random() < budget if picked is None else picked
+        score = float(np.float32(rng.normal(move, 1)))
+        made.append(
+            Entry(
+                id=f"{replica}-{i:06d}", time=1000.0 + i, replica=replica, guard=NAMES[0],
+                version=NAMES[1], digest="", decision="answer" if answered else "ood",
+                label=str(i % 3), probability=float(np.float32(0.99)), p_value=0.5,
+                score=None if i % 97 == 5 else score, failure_score=0.1, rule="", in_range=True,
+                set=None, more=None, picked=not answered or draw,
+                propensity=budget if answered else 1.0,
+            )
+        )  # fmt: skip
+    return made
+
+
+def watch_of(log, guard, fresh=False, **settings):
+    return Watch(log, *NAMES, guard, WatchSettings(**settings), fresh=fresh)
+
+
+def write(log, watch, made):
+    log.write(made)
+    watch.add(made)
+
+
+def label_all(log, *, wrong=lambda one: False, time=5000.0):
+    labels = [
+        Label(
+            decision=one.id, reviewer="anna", kind="label", time=time,
+            label="other" if wrong(one) else one.label,
+        )
+        for one in log.decisions(decision="answer", picked=True)
+    ]  # fmt: skip
+    log.add_labels(labels)
+
+
+def same(one, two):
+    assert (one.counts == two.counts).all()
+    assert (one.logs == two.logs).all()
+    assert (one.pending == two.pending).all()
+    assert (one.log_martingale, one.count, one.trail) == (two.log_martingale, two.count, two.trail)
+
+
+def test_a_restart_changes_no_bit(tmp_path, guard):
+    whole = monitor(guard).update(
+        [
+            math.inf if one.score is None else one.score
+            for one in entries(700) + entries(500, start=700)
+        ]
+    )
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        write(log, watch, entries(300))
+        watch.save()
+        write(log, watch, entries(700)[300:])  # not saved: the process is killed
+        second = watch_of(log, guard)
+        same(second.drift, watch.drift)
+        write(log, second, entries(500, start=700))
+        same(second.drift, whole)
+        third = watch_of(log, guard, fresh=True)
+        same(third.drift, whole)
+        assert third._accuracy.sums.expected == second._accuracy.sums.expected
+
+
+def test_replicas_are_merged(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watches = [watch_of(log, guard, replica=f"{i}/2", save_seconds=1e-9) for i in range(2)]
+        for i, watch in enumerate(watches):
+            write(log, watch, entries(300, seed=i, replica=f"{i}/2"))
+            watch.tick(2000.0)
+        watches[0].tick(2000.0)
+        merged = watches[0].merged_drift
+        expected = merge([one.drift for one in watches])
+        assert merged.log_martingale == expected.log_martingale
+        assert watches[0].status()["drift"]["replicas"] == 2
+        assert watches[0].status()["drift"]["decisions"] == 600
+
+
+def test_the_risk_follows_labels_in_order(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        write(log, watch, entries(400))
+        watch.tick(2000.0)
+        first = next(i for i, one in enumerate(log.decisions(decision="answer")) if one.picked)
+        assert watch.risk.count == first
+        assert watch.risk.labels == 0
+        assert watch.status()["risk"]["waiting_for"] is not None
+        label_all(log, wrong=lambda one: int(one.id[-2:]) % 2)
+        watch.tick(6000.0)
+        answers = list(log.decisions(decision="answer"))
+        assert watch.risk.count == len(answers)
+        assert watch.risk.labels == sum(one.picked for one in answers)
+        offline = watch_of(log, guard, fresh=True)
+        offline.tick(7000.0)
+        assert (offline.risk.sums.upper == watch.risk.sums.upper).all()
+        assert offline.risk.late.tolist() == watch.risk.late.tolist()
+        again = watch_of(log, guard)
+        assert again.risk.count == 0  # nothing was saved: it is followed again
+        again.labeled.seq = 0
+        again.tick(7000.0)
+        assert again.risk.sums.weighted == watch.risk.sums.weighted
+
+
+def test_labels_that_do_not_come_count_as_the_worst(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard, wait_days=1.0)
+        write(log, watch, entries(100))
+        watch.tick(1000.0 + DAY)
+        assert watch.risk.missing == 0
+        watch.tick(2000.0 + DAY)
+        picked = list(log.decisions(decision="answer", picked=True))
+        assert watch.risk.missing == len(picked) > 0
+        late = [Label(decision=picked[0].id, reviewer="a", kind="none", label=None, time=9e9)]
+        log.add_labels(late)
+        offline = watch_of(log, guard, fresh=True, wait_days=1.0)
+        offline.tick(9e9 + 1)
+        assert offline.risk.missing == len(picked)  # the label came too late, there too
+
+
+def test_skips_wait_and_none_is_an_error(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        write(log, watch, entries(3, picked=True))
+        ids = [one.id for one in log.decisions(decision="answer")]
+        log.add_labels([Label(decision=ids[0], reviewer="a", kind="skip", label=None, time=1.0)])
+        watch.tick(2000.0)
+        assert watch.risk.count == 0
+        log.add_labels([Label(decision=ids[0], reviewer="b", kind="none", label=None, time=2.0)])
+        watch.tick(2000.0)
+        assert watch.risk.count == 1
+        assert watch.risk.estimate == 1.0
+
+
+def test_alarms_are_recorded_once(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        write(log, watch, entries(600, move=8.0))
+        label_all(log, wrong=lambda one: True)
+        watch.tick(6000.0)
+        watch.tick(6000.0)
+        watch.save()
+        assert {one["kind"] for one in watch.status()["alarms"]} == {"drift", "risk"}
+        watch_of(log, guard).tick(6000.0)
+        recorded = [one for _, one in log.actions() if one.what == "alarm"]
+        assert len(recorded) == 2
+        assert all("ALARM" in json.loads(one.details)["words"] for one in recorded)
+        status = watch.status()
+        assert status["accuracy"]["contradicted"]
+        assert not status["accuracy"]["trusted"]
+        json.dumps(status, allow_nan=False)
+
+
+def test_status_without_decisions_is_json(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        watch.tick()
+        json.dumps(watch.status(), allow_nan=False)
+        assert watch.status()["alarms"] == []
+
+
+def test_picks_keep_to_the_budget(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        settings = WatchSettings(budget=0.1)
+        watch = Watch(log, *NAMES, guard, settings, draws=np.random.default_rng(0))
+        rng = np.random.default_rng(1)
+        n = 20_000
+        columns = {
+            "decision": np.where(rng.random(n) < 0.1, "ood", "answer"),
+            "probability": (1 - 0.02 * rng.random(n)).astype(np.float32),
+        }
+        picked, propensity = watch.picks(columns)
+        answered = columns["decision"] == "answer"
+        assert (propensity[~answered] == 1).all()
+        assert picked[~answered].all()
+        assert propensity[answered].mean() == pytest.approx(0.1, rel=0.03)
+        assert picked[answered].mean() == pytest.approx(0.1, abs=0.01)
+        assert propensity.min() >= watch.risk.least
+        only = watch.picks({"decision": np.array(["answer"])})
+        assert 0 < only[1][0] < 1
+
+
+def test_the_maker_starts_a_thread_that_ends(tmp_path, guard):
+    log = open_log(tmp_path / "log.db")
+    watch = watch_maker(log)("name", "v1", guard)
+    write(log, watch, entries(50))
+    watch.close()
+    assert log.state("watch/name/v1/stream/0")[0] == 50
+    log.close()
+    assert watch_maker(None) is None
+
+
+def test_settings_are_checked():
+    assert WatchSettings(replica="2/4").shard == (2, 4)
+    assert WatchSettings(replica="web").shard == (0, 1)
+    for wrong in ({"replica": "4/4"}, {"webhook": "file:///etc/passwd"}, {"risk": 0.0},
+                  {"wait_days": 0.0}, {"false_alarm": 1.0}):  # fmt: skip
+        with pytest.raises(nescio.NescioError):
+            WatchSettings(**wrong)
+
+
+def test_foreign_actions_are_not_alarms(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        log.record(Action(time=1.0, who="a", role="admin", what="load", about="x", details="{}"))
+        assert watch_of(log, guard).status()["alarms"] == []
