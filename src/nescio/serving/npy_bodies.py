@@ -27,7 +27,7 @@ def read_npy(body: bytes) -> NDArray[Any]:
     except Exception as error:  # NumPy reads a damaged header as Python, and so fails in any way
         raise BodyError(
             UNREADABLE,
-            f"the body cannot be read as a .npy file ({error}); write it with numpy.save",
+            f"the body cannot be read as .npy ({error}); write it with numpy.save",
         ) from None
     if kind.hasobject or kind.names is not None or kind.subdtype is not None:
         raise BodyError(WRONG_INPUTS, f"the array must hold real numbers, got {kind}")
