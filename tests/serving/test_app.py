@@ -1,5 +1,6 @@
 """The service over HTTP: predictions, errors, keys, versions."""
 
+import gzip
 import http.client
 import io
 import json
@@ -404,3 +405,14 @@ def test_paths_of_files_that_are_not_there(tmp_path: Path) -> None:
         build_service(tmp_path / "none.safetensors", log=None)
     with pytest.raises(nescio.NescioError, match="no guard"):
         build_service({}, log=None)
+
+
+def test_a_compressed_body_is_refused(served, moon_files, moon_rows):
+    """A small one may hold more than the memory."""
+    running = served({"moons": moon_files[0]})
+    body = gzip.compress(as_npy(moon_rows))
+    status, _, said = ask(
+        running.url, "/v1/predict", body, "application/x-npy", Content_Encoding="gzip"
+    )
+    assert status == 415
+    assert b"gzip" in said

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from nescio.serving.batching import RefusedError
+from nescio.serving.bodies import check_encoding
 from nescio.serving.service import ALL_BODIES, Service
 from nescio.serving.tracing_marks import Marks
 
@@ -86,6 +87,7 @@ class Front:
         try:
             headers = headers_of(scope)
             service.authorized(headers, "predict")
+            check_encoding(headers.get("content-encoding"))
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size
