@@ -1,9 +1,9 @@
 """Whether bounds on the risk hold at all times, and how many labels they need.
 
-`python -m benchmarks.risk_streams` draws 2,000 streams of 4,000 answers of each kind: probabilities
-that are calibrated, too confident, not confident enough or unrelated to the errors, errors that
-become more, come late, wait for a stretch without labels, or are as many as allowed; and a small
-budget. A bound is wrong if it was at any of the 4,000 times, for the share of errors so far. Then
+`python -m benchmarks.risk_streams` draws 500 streams of 4,000 answers of each of ten kinds:
+probabilities that are calibrated, too confident, not confident enough or unrelated to the errors,
+errors that become more, come late, wait for a stretch without labels, or are as many as allowed;
+and a small budget. A bound is wrong if it was at any of the 4,000 times, for the share of errors so far. Then
 it counts labels until the upper bound reaches 2 %: of answers of a network on MNIST that a guard
 lets through, drawn with replacement, and of simulated ones; beside labels drawn uniformly with the
 same bound, without the probabilities and with them. A full run writes docs/risk_streams.json.
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder for risk_streams.json")
     options = parser.parse_args()
     started = time.perf_counter()
-    runs, streams = (10, 20) if options.quick else (100, 2000)
+    runs, streams = (10, 20) if options.quick else (100, 500)
     content: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine()}
     for key, rows in {"labels": economy(runs), "validity": validity(streams)}.items():
         content[key] = []
