@@ -27,6 +27,7 @@ sys.path.append(str(DOCS / "site"))
 import names  # noqa: E402
 
 NEEDED = {
+    "guide/decision-log.md": "sqlalchemy",
     "guide/integrations.md": "pytorch_lightning",
     "guide/serve.md": "fastapi",
     "guide/tables.md": "pandas",

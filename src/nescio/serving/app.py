@@ -41,7 +41,7 @@ from nescio.serving.service_pages import description_page
 from nescio.version import VERSION
 
 ROUTERS = ("inference_protocol",)  # modules of this room with a function router(service)
-WITH_LOG = ("review_pages",)  # those that need a log
+WITH_LOG = ("review_pages", "watch_pages")  # those that need a log
 NAME = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer"},

@@ -10,7 +10,7 @@ the calibration scores among them (`--replica i/n`), and what they say is merged
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -317,23 +317,6 @@ class Watch:
 
 
 KINDS = (STREAM, RISK)
-
-
-def watch_maker(
-    log: DecisionLog | None, settings: WatchSettings | None = None
-) -> Callable[[str, str, Guard | RegressionGuard], Watch] | None:
-    """What makes and starts the watch of a version, as `ServedGuards` calls it; None: nothing does.
-
-    log: the decision log; None: there is nothing to watch with.
-    settings: how decisions are watched.
-    """
-    if log is None:
-        return None
-
-    def make(name: str, version: str, guard: Guard | RegressionGuard) -> Watch:
-        return Watch(log, name, version, guard, settings).start()
-
-    return make
 
 
 def _every_second(whose: "weakref.ref[Watch]", ended: threading.Event) -> None:
