@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import torch
 from torch import Tensor
 
 import nescio
-
-pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
-import psycopg
-
 from nescio.serving import DecisionLog, Entry, ServiceSettings, open_log, run_in_thread
 
 PASSWORD = "not-for-messages"
