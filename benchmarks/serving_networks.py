@@ -43,8 +43,10 @@ def digits(folder: Path) -> Served:
     import nescio
 
     data = nescio.data.digits()
-    parts = [(x.flatten(1), y) for x, y in (data.train, data.test, data.validation)]
-    train, test, validation = parts
+    assert data.validation is not None
+    train, test, validation = (
+        (x.flatten(1), y) for x, y in (data.train, data.test, data.validation)
+    )
     torch.manual_seed(0)
     net = _trained(digits_net(), *train)
     guard = nescio.guard(net, test, train=train, risk=0.05)
