@@ -43,15 +43,12 @@ def digits(folder: Path) -> Served:
     import nescio
 
     data = nescio.data.digits()
-    assert data.validation is not None
-    train, test, validation = (
-        (x.flatten(1), y) for x, y in (data.train, data.test, data.validation)
-    )
+    train, test = ((x.flatten(1), y) for x, y in (data.train, data.test))
     torch.manual_seed(0)
     net = _trained(digits_net(), *train)
     guard = nescio.guard(net, test, train=train, risk=0.05)
     guard.save(folder / "digits.safetensors", weights=True)
-    rows = torch.cat([validation[0], test[0]])
+    rows = torch.cat([part[0].flatten(1) for part in (data.validation, data.test) if part])
     rows = rows.repeat(-(-BODIES // len(rows)), 1)[:BODIES]
     return Served("digits", f"{__name__}:digits_net", folder / "digits.safetensors", rows)
 
