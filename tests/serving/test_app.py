@@ -404,3 +404,17 @@ def test_paths_of_files_that_are_not_there(tmp_path: Path) -> None:
         build_service(tmp_path / "none.safetensors", log=None)
     with pytest.raises(nescio.NescioError, match="no guard"):
         build_service({}, log=None)
+
+
+def test_the_queue_and_the_watch_have_their_pages(served, moon_files, moon_rows):
+    running = served({"m": moon_files[0]})
+    with Client(running.url) as client:
+        client.predict(moon_rows)
+    assert ask(running.url, "/review")[0] == 200
+    status, _, said = ask(running.url, "/v1/guards/m/watch")
+    assert status == 200
+    assert json.loads(said)["drift"]["decisions"] == len(moon_rows)
+    assert b'nescio_drift{guard="m"}' in ask(running.url, "/metrics")[2]
+    alone = served({"m": moon_files[0]}, log=None)
+    assert ask(alone.url, "/review")[0] == 404
+    assert ask(alone.url, "/v1/guards/m/watch")[0] == 404

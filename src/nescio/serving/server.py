@@ -19,7 +19,7 @@ import uvicorn
 
 from nescio.core import NescioError
 from nescio.serving.app import make_app
-from nescio.serving.connections import guarded_protocol
+from nescio.serving.connections import TimedConnection, guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
 from nescio.serving.served_guards import AnyServed, Load, ServedGuards
@@ -90,9 +90,9 @@ class Server(uvicorn.Server):
             await asyncio.sleep(min(pause, 1.0))
             now = time.monotonic()
             for one in list(self.server_state.connections):
-                if one.late(now):
+                if isinstance(one, TimedConnection) and one.late(now):
                     self.service.metrics.refused.add("slow connection")
-                    one.transport.abort()  # type: ignore[union-attr]
+                    one.transport.abort()
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def check_tls(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(cert, key)
     except (ssl.SSLError, OSError) as error:
         raise NescioError(
-            f"{cert} and {key} are no certificate with its private key, in PEM: {error}"
+            f"{cert} and {key} are not a certificate with its private key, in PEM: {error}"
         ) from error
     return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
 
@@ -344,7 +344,7 @@ def quick_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-class Line(logging.Formatter):
+class LogLine(logging.Formatter):
     """A line of the log of the process: text, or JSON.
 
     as_json: whether it is JSON.
@@ -372,7 +372,7 @@ def log_lines(as_json: bool) -> Iterator[None]:
     as_json: whether each is JSON.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Line(as_json))
+    handler.setFormatter(LogLine(as_json))
     loggers = {"nescio.serving": logging.INFO, "uvicorn.error": logging.ERROR}
     for name, level in loggers.items():
         logger = logging.getLogger(name)

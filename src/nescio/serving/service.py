@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, quiet
-from nescio.serving.answered import Answered, Once, answer_jobs
-from nescio.serving.batching import Batcher, Decided, Job, RefusedError
+from nescio.serving.answered import AnsweredRequest, Once, answer_jobs
+from nescio.serving.batching import Batcher, DecidedBatch, QueuedRequest, RefusedError
 from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
@@ -174,17 +174,19 @@ class Service:
 
         version: the guard that decides.
         rows: the inputs.
-        done: is called on the loop with the `Answered`, after it is in the log, or with an error.
+        done: is called on the loop with an `AnsweredRequest` that is in the log, or an error.
         """
         if not self.running:
             raise RefusedError(
                 "the service is stopping; ask another one", status=503, reason="stopping", retry=1
             )
-        self.batcher.submit(Job(version, rows, f"{self._start}{next(self._numbers):08x}", done))
+        self.batcher.submit(
+            QueuedRequest(version, rows, f"{self._start}{next(self._numbers):08x}", done)
+        )
 
-    async def decided(self, version: Version, rows: Rows) -> Answered:
+    async def decided(self, version: Version, rows: Rows) -> AnsweredRequest:
         """The decisions about `rows` by `version`, after they are in the log."""
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnsweredRequest] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any) -> None:
             if future.done():
@@ -344,7 +346,7 @@ class Service:
         except NescioError as error:
             self.say("error", "a guard is not in the log", guard=version.name, why=str(error))
 
-    def _decide(self, version: Version, jobs: Sequence[Job]) -> Sequence[Any]:
+    def _decide(self, version: Version, jobs: Sequence[QueuedRequest]) -> Sequence[Any]:
         """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
         with quiet():
             found = Once(version.steady(joined_rows([job.rows for job in jobs])))
@@ -371,7 +373,7 @@ class Service:
         drawn = self._draws.random(len(refused)) < share
         return refused | drawn, np.where(refused, 1.0, share)
 
-    def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
+    def _commit(self, entries: Sequence[Any], groups: Sequence[DecidedBatch]) -> None:
         """Write entries, on the writer thread; then tell those who watch, and count."""
         if self.log is not None:
             self.log.write(entries)

@@ -15,7 +15,7 @@ class ServiceSettings:
     port: the port; 0: a free one.
     replica: which process this is, in the log.
     batch_ms: how long a request waits for others, in milliseconds, at most.
-    max_batch: rows that are decided together, at most; a request of more is a batch of its own.
+    max_batch: rows that are decided together, at most; a request of more is a separate batch.
     queue: rows that wait or are decided, at most; those above are refused with 503.
     timeout: seconds until a request that has no answer is refused, with 503 or 504.
     body_bytes: bytes of a body, at most.
