@@ -78,7 +78,7 @@ def test_a_request_too_many_is_refused_at_once_and_its_connection_stays(running)
     admission = running.service.batcher.admission
     usual, admission.limit = admission.limit, 0
     try:
-        for path in ("/v1/predict", "/v1/guards/guard/predict?x=1"):
+        for path in ("/v1/predict", "/v1/guards/guard/predict?x=1", "/v2/models/guard/infer"):
             answer, said = ask(connection, path, rows)
             assert answer.status == 503
             assert answer.headers["retry-after"] == "1"
@@ -92,4 +92,4 @@ def test_a_request_too_many_is_refused_at_once_and_its_connection_stays(running)
     assert place.fileno() == -1  # closed as asked, and not before
     assert ask(connection, "/v1/predict", rows)[0].status == 200
     connection.close()
-    assert running.service.metrics.refused.value("wait") == 3
+    assert running.service.metrics.refused.value("wait") == 4

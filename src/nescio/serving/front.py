@@ -54,6 +54,8 @@ class Front:
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give the application a request whose body is there and within the limits."""
         try:
+            if self.service.full and scope["path"].endswith("/infer"):
+                raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
             body = await whole_body(self.service, headers_of(scope), receive)
         except GoneError:
             return
