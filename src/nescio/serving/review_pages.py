@@ -190,7 +190,7 @@ class ReviewPages:
         return visit.to("/next" + (f"?last={quote(item.id)}" if kind != SKIP else ""))
 
     def picture(self, visit: Visit) -> Response:
-        """The picture of an item, made small and written anew."""
+        """The picture of an item, small, and without anything else that its file holds."""
         png = self._shown(self._found(visit)).png
         if png is None:
             raise Refusal(404, "This item has no picture.")
