@@ -127,8 +127,10 @@ class ReviewQueue:
             raise NescioError(f"each decision needs at least one reviewer, got reviews={reviews}")
         self.log, self.reviews, self.guard, self._now = log, reviews, guard, now
         self._lock = Lock()
-        self._read = 0
-        self._labels: dict[str, list[Label]] = {}
+        self._read = 0  # number of the last label that was read
+        self._labels: dict[str, list[Label]] = {}  # by decision
+        self._standings: dict[str, Standing] = {}
+        self._given: dict[str, list[Label]] = {}  # by reviewer
 
     def waiting(self, who: Person, *, limit: int = 50) -> list[ReviewItem]:
         """What waits for a label of `who`, oldest first.
@@ -224,12 +226,10 @@ class ReviewQueue:
         who: the reviewer.
         limit: number of items, at most.
         """
-        found = []
-        for name, labels in self._all().items():
-            own = [one for one in labels if one.reviewer == who.name]
-            if own and own[-1].kind == SKIP:
-                state = standing(name, labels, reviews=self.reviews).state
-                found += [name] if state != AGREED else []
+        self._refresh()
+        last = {one.decision: one.kind for one in self._given.get(who.name, ())}
+        found = [name for name, kind in last.items() if kind == SKIP]
+        found = [name for name in found if self._standings[name].state != AGREED]
         logged = [one for name in found if (one := self.log.decision(name)) is not None]
         logged = [one for one in logged if self.guard in (None, one.guard)]
         abouts = self._abouts()
@@ -247,8 +247,8 @@ class ReviewQueue:
             self._label(one.decision, check_reviewer(one.reviewer), one.kind, one.label)
             for one in given
         ]
-        known = self._all()
-        last = {(d, one.reviewer): one for d, labels in known.items() for one in labels}
+        self._refresh()
+        last = {(one.decision, name): one for name, own in self._given.items() for one in own}
         new = []
         for one in checked:
             before = last.get((one.decision, one.reviewer))
@@ -275,27 +275,27 @@ class ReviewQueue:
 
     def standings(self) -> dict[str, Standing]:
         """The standing of every decision that has a label, by its id."""
-        known = self._all()
-        return {name: standing(name, own, reviews=self.reviews) for name, own in known.items()}
+        self._refresh()
+        return dict(self._standings)
 
     def disagreements(self) -> list[Standing]:
-        """The decisions on which reviewers disagree, those of other guards left out."""
-        found = disputes(self.standings())
-        if self.guard is None:
-            return found
-        return [one for one in found if self._logged(one.decision).guard == self.guard]
+        """The decisions on which reviewers disagree, as far as they are in the log."""
+        found = []
+        for one in disputes(self.standings()):
+            logged = self.log.decision(one.decision)
+            if logged is not None and self.guard in (None, logged.guard):
+                found.append(one)
+        return found
 
     def progress(self, who: Person) -> ReviewProgress:
         """How far the review is for the reviewer `who`."""
         midnight = datetime.fromtimestamp(self._now(), UTC).replace(hour=0, minute=0, second=0)
-        known = self._all()
         found = [one.state for one in self.standings().values()]
-        today = {
-            name
-            for name, labels in known.items()
-            for one in labels
-            if one.reviewer == who.name and one.kind != SKIP and one.time >= midnight.timestamp()
-        }
+        today = set()
+        for one in reversed(self._given.get(who.name, [])):
+            if one.time < midnight.timestamp():
+                break
+            today |= {one.decision} if one.kind != SKIP else set()
         return ReviewProgress(
             waiting=len(self.waiting(who, limit=COUNTED)),
             today=len(today),
@@ -355,13 +355,18 @@ class ReviewQueue:
             columns=columns_in(about),
         )
 
-    def _all(self) -> dict[str, list[Label]]:
-        """All labels by decision; only those that are new are read."""
+    def _refresh(self) -> None:
+        """Read the labels that are new."""
         with self._lock:
+            changed = set()
             for number, one in self.log.labels(after=self._read):
                 self._labels.setdefault(one.decision, []).append(one)
+                self._given.setdefault(one.reviewer, []).append(one)
+                changed.add(one.decision)
                 self._read = max(self._read, number)
-            return {name: list(labels) for name, labels in self._labels.items()}
+            for name in changed:
+                labels = self._labels[name]
+                self._standings[name] = standing(name, labels, reviews=self.reviews)
 
 
 def columns_in(about: Mapping[str, Any]) -> tuple[str, ...]:
