@@ -14,7 +14,9 @@ import orjson
 from nescio.core import Bundle, Inputs, NescioError, joined
 from nescio.guards import Guard, RegressionGuard
 from nescio.serving.arrow_bodies import read_arrow
-from nescio.serving.body_limits import WRONG_TYPE, BodyError, BodyLimits
+from nescio.serving.body_limits import WRONG_TYPE
+from nescio.serving.body_limits import BodyError as BodyError
+from nescio.serving.body_limits import BodyLimits as BodyLimits
 from nescio.serving.image_bodies import parts_of, read_images
 from nescio.serving.input_form import InputForm, form_of, row_digests
 from nescio.serving.json_bodies import array_of, read_json

@@ -25,7 +25,7 @@ from nescio.serving.body_limits import (
 )
 from nescio.serving.input_form import InputForm
 
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 BOUNDARY = re.compile(r"boundary=(?:\"([^\"\r\n]{1,70})\"|([^\s\";,]{1,70}))", re.IGNORECASE)
 HEADER = 1 << 13  # bytes of the header of a part, at most
 PLAIN = ("", "binary", "8bit", "7bit")  # encodings of parts

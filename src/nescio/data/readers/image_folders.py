@@ -20,7 +20,7 @@ Size = int | tuple[int, int] | None
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 DAMAGE = (  # what Pillow raises for files that are damaged
     OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, OverflowError, TypeError,
-    AttributeError, AssertionError, MemoryError, struct.error, zlib.error,
+    AttributeError, AssertionError, MemoryError, Warning, struct.error, zlib.error,
 )  # fmt: skip
 MODES = {"gray": "L", "color": "RGB"}
 
@@ -151,7 +151,7 @@ def image_pixels(
                     height, width = height_width(size)
                     image = image.resize((width, height), Image.Resampling.BILINEAR)
                 return np.atleast_3d(np.asarray(image, np.uint8))
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning, *DAMAGE) as error:
+    except (Image.DecompressionBombError, *DAMAGE) as error:
         if isinstance(error, NescioError):
             raise
         raise UnreadableError(
