@@ -62,8 +62,10 @@ class Side:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-NESCIO = (sys.executable, "-m", "nescio", "serve", "{guard}", "--net", "{net}")
-NESCIO += ("--port", "{port}")
+NESCIO = (
+    *(sys.executable, "-m", "nescio", "serve", "{guard}", "--net", "{net}"),
+    *("--port", "{port}"),
+)
 
 
 def nescio_side(label: str, *more: str, log: str = "{folder}/decisions.db") -> Side:

@@ -7,6 +7,7 @@ on each run, and a brute-force oracle with a grid is wrong for a few of them.
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from torch import nn
 
 os.environ.setdefault("MKL_CBWR", "AUTO")  # as the command line does; nothing was computed yet
 torch.set_num_threads(1)
+collect_ignore = [] if find_spec("sqlalchemy") else ["serving"]  # of the extra serve
 
 
 @pytest.fixture(autouse=True)

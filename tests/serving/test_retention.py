@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 import time
 from contextlib import closing
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.serving import KeptInput, Label, open_log, retain, retention
+from nescio.serving import KeptInput, Label, Retention, open_log, retain, retention
 from nescio.serving.retention import DAY, moved
 
 NOW = time.time()
@@ -171,3 +172,58 @@ def test_deleted_inputs_are_not_in_the_file_and_its_room_is_used_again(tmp_path,
     assert path.stat().st_size < large / 2
     with closing(sqlite3.connect(path)) as plain:
         assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_service_retains_every_hour(log, entry):
+    log.write([old(entry, 0, 50)])
+    said, more = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        more.set()
+
+    running = Retention(log, say=say, every=0.01)
+    assert more.wait(30)
+    more.clear()
+    log.write([old(entry, 1, 50)])
+    assert more.wait(30)
+    running.stop()
+    assert said == ["retention deleted 1 inputs, 0 decisions and 0 labels"] * 2
+    log.write([old(entry, 2, 50)])
+    assert kept(log) == [2]
+
+
+def test_a_service_retains_when_the_log_is_back(tmp_path, entry):
+    path, said = tmp_path / "decisions.db", []
+    with open_log(path) as log:
+        log.write([old(entry, 0, 50)])
+    with open_log(path) as log:
+        path.rename(tmp_path / "away.db")
+        tried = threading.Event()
+
+        def say(text):
+            said.append(text)
+            tried.set()
+
+        running = Retention(log, say=say, every=0.01)
+        assert tried.wait(30)
+        (tmp_path / "away.db").rename(path)
+        while "deleted 1 inputs" not in said[-1]:
+            time.sleep(0.01)
+        running.stop()
+    assert "gone" in said[0]
+
+
+def test_a_service_with_wrong_settings(log):
+    with pytest.raises(NescioError, match="keep_inputs"):
+        Retention(log, keep_inputs=-1)
+
+
+def test_a_service_deletes_what_is_old(served, moon_files, tmp_path, entry):
+    with open_log(tmp_path / "log.db") as log:
+        log.write([old(entry, 0, 50), old(entry, 1, 5), old(entry, 2, 500)])
+        served({"moons": moon_files[0]}, input_days=20, decision_days=365)
+        end = time.monotonic() + 30
+        while there(log) != [0, 1] or kept(log) != [1]:
+            assert time.monotonic() < end
+            time.sleep(0.02)

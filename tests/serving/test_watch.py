@@ -10,7 +10,7 @@ import torch
 import nescio
 from nescio.monitoring import merge, monitor
 from nescio.serving.decision_log import Action, Entry, Label, open_log
-from nescio.serving.watch import Watch, watch_maker
+from nescio.serving.watch import Watch
 from nescio.serving.watch_settings import DAY, WatchSettings
 
 NAMES = ("name", "v1")
@@ -212,14 +212,13 @@ def test_picks_keep_to_the_budget(tmp_path, guard):
         assert 0 < only[1][0] < 1
 
 
-def test_the_maker_starts_a_thread_that_ends(tmp_path, guard):
+def test_a_thread_looks_at_the_log_until_the_end(tmp_path, guard):
     log = open_log(tmp_path / "log.db")
-    watch = watch_maker(log)("name", "v1", guard)
+    watch = watch_of(log, guard).start()
     write(log, watch, entries(50))
     watch.close()
     assert log.state("watch/name/v1/stream/0")[0] == 50
     log.close()
-    assert watch_maker(None) is None
 
 
 def test_settings_are_checked():

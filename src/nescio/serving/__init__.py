@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nescio.serving.log_records import KeptInput as KeptInput
     from nescio.serving.log_records import Label as Label
     from nescio.serving.log_records import Logged as Logged
+    from nescio.serving.retention import Retention as Retention
     from nescio.serving.retention import retain as retain
     from nescio.serving.server import run_in_thread as run_in_thread
     from nescio.serving.server import serve as serve
@@ -31,7 +32,7 @@ NAMES = {  # of modules, by the one that has them
     "exported": "export_decisions",
     "keys": "Keys",
     "log_records": "Action Entry KeptInput Label Logged",
-    "retention": "retain",
+    "retention": "Retention retain",
     "server": "run_in_thread serve",
     "service": "Service",
     "service_settings": "ServiceSettings",

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.serving.answers import entry_columns, json_rows
-from nescio.serving.batching import Job
+from nescio.serving.batching import QueuedRequest
+from nescio.serving.decision_bytes import entry_columns, json_rows
 from nescio.serving.log_records import Entry
 from nescio.serving.served_guards import Version
 
 
-class Answered:
+class AnsweredRequest:
     """The decisions about the rows of one request.
 
     id: of the request. version: the guard that decided. texts: JSON of each decision. columns: of
@@ -84,7 +84,7 @@ class Once:
 
 
 def answer_jobs(
-    jobs: Sequence[Job],
+    jobs: Sequence[QueuedRequest],
     found: Any,
     *,
     picked: NDArray[np.bool_],
@@ -114,7 +114,7 @@ def answer_jobs(
     start = 0
     for job in jobs:
         stop = start + job.count
-        job.answer = Answered(job.id, version, texts[start:stop], columns, start)
+        job.answer = AnsweredRequest(job.id, version, texts[start:stop], columns, start)
         start = stop
         for row, digest in enumerate(job.rows.digests):
             values = next(rows)

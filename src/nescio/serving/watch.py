@@ -10,7 +10,7 @@ the calibration scores among them (`--replica i/n`), and what they say is merged
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class Watch:
     ) -> None:
         self.log, self.name, self.version = log, name, version
         self.settings = settings or WatchSettings()
-        self.classifies = isinstance(guard, Guard)
+        self.classifies = isinstance(guard, Guard)  # then labels say what is wrong
         self.trouble: str | None = None
         self.alarms = Alarms(log, name, version)
         self._draws = draws or np.random.default_rng()
@@ -150,17 +150,30 @@ class Watch:
             if len(self._scores) >= BATCH:
                 self._flush()
 
+    def follow(self, now: float | None = None) -> None:
+        """Read the log as far as its labels are there, and what other replicas saved.
+
+        now: seconds since 1970; None: by the clock.
+        """
+        more = self.classifies
+        while more:
+            more = self.labeled.follow(self.log, time.time() if now is None else now)
+        if self.settings.shard[1] > 1:
+            self._read_others()
+
+    def join(self, others: Sequence["Watch"]) -> None:
+        """Merge with what `others`, of the other replicas, say now instead of what was saved."""
+        found = {one.settings.replica: one.drift for one in others}
+        self._others = {name: one for name, one in found.items() if one is not None}
+        self._other_risks = {one.settings.replica: one.risk for one in others}
+
     def tick(self, now: float | None = None) -> None:
-        """Look at the log: labels, other replicas, alarms; save the state from time to time.
+        """Follow the log, record and send alarms, and save the states from time to time.
 
         now: seconds since 1970; None: by the clock.
         """
         with self._turn:
-            more = True
-            while more and self.classifies:
-                more = self.labeled.follow(self.log, time.time() if now is None else now)
-            if self.settings.shard[1] > 1:
-                self._read_others()
+            self.follow(now)
             self._alarm()
             if time.monotonic() - self._saved >= self.settings.save_seconds:
                 self.save()
@@ -174,7 +187,7 @@ class Watch:
             found = self.log.decision(last)
             self._seq = self._seq if found is None else found.seq
         names = [state_name(self.name, self.version, one, self.settings.replica) for one in KINDS]
-        self.log.save_state(names[0], self._seq, stream_bytes(drift, accuracy))
+        self.log.save_state(names[0], self._seq, stream_bytes(drift, accuracy, self.settings))
         self.log.save_state(names[1], self.labeled.seq, risk_bytes(self.labeled.risk))
         self._saved = time.monotonic()
 
@@ -317,23 +330,6 @@ class Watch:
 
 
 KINDS = (STREAM, RISK)
-
-
-def watch_maker(
-    log: DecisionLog | None, settings: WatchSettings | None = None
-) -> Callable[[str, str, Guard | RegressionGuard], Watch] | None:
-    """What makes and starts the watch of a version, as `ServedGuards` calls it; None: nothing does.
-
-    log: the decision log; None: there is nothing to watch with.
-    settings: how decisions are watched.
-    """
-    if log is None:
-        return None
-
-    def make(name: str, version: str, guard: Guard | RegressionGuard) -> Watch:
-        return Watch(log, name, version, guard, settings).start()
-
-    return make
 
 
 def _every_second(whose: "weakref.ref[Watch]", ended: threading.Event) -> None:
