@@ -9,6 +9,7 @@ with `title="own.py"` is the file of this name, which the reader writes.
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,11 +27,14 @@ sys.path.append(str(DOCS / "site"))
 import names  # noqa: E402
 
 NEEDED = {
+    "guide/decision-log.md": "sqlalchemy",
     "guide/integrations.md": "pytorch_lightning",
+    "guide/serve.md": "fastapi",
     "guide/tables.md": "pandas",
     "how-to/fastapi.md": "fastapi",
     "how-to/hugging-face.md": "transformers",
 }  # an extra, without which a page does not run
+PROGRAMS = {"guide/serve.md": "curl"}  # without which a page does not run
 WRITTEN = {path.parent for path in DOCS.glob("*/results.json")}  # by `nescio reproduce`
 PAGES = [ROOT / "README.md"]
 PAGES += [p for p in sorted(DOCS.rglob("*.md")) if p.parent not in WRITTEN]
@@ -86,6 +90,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
     if name_of(page) in NEEDED:
         pytest.importorskip(NEEDED[name_of(page)])
+    if shutil.which(PROGRAMS.get(name_of(page), "bash")) is None:
+        pytest.skip(f"{PROGRAMS[name_of(page)]} is not installed")
     space: dict[str, object] = {"__name__": "__main__"}
     for kind, code in blocks(page):
         if kind == "python":

@@ -22,6 +22,7 @@ pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
 import psycopg
 
 from nescio.serving import DecisionLog, Entry, ServiceSettings, open_log, run_in_thread
+from nescio.serving.log_schema import SCHEMA, about, tables
 
 PASSWORD = "not-for-messages"
 SPECIMEN = Entry(

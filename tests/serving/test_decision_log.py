@@ -140,6 +140,13 @@ def _filters():
     yield {"since": 5000.0}
 
 
+def test_many_sources_are_read_together(log, entry, monkeypatch):
+    monkeypatch.setattr("nescio.serving.log_reading.APART", 3)
+    log.write([entry(number, replica=str(number % 5)) for number in range(20)])
+    ids = [one.id for one in log.decisions(guard="digits")]
+    assert ids == [entry(number).id for number in range(20)]
+
+
 def test_reading_goes_on_from_chunk_to_chunk(log, entry, monkeypatch):
     monkeypatch.setattr("nescio.serving.log_reading.CHUNK", 7)
     every = [entry(number, guard="ab"[number % 2]) for number in range(40)]
@@ -188,7 +195,7 @@ def test_labels(log, entry):
 )
 def test_labels_that_are_refused(log, entry, label):
     log.write([entry(1, picked=True)])
-    with pytest.raises(NescioError, match="label"):
+    with pytest.raises(NescioError, match="a label is of kind|nobody"):
         log.add_labels([_label("r000001-0"), label])
     assert list(log.labels()) == []
     assert len(log.open_items()) == 1

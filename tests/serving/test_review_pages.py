@@ -271,12 +271,14 @@ def test_many_classes_are_typed_and_keys_are_digits_then_letters(log):
     page = made.get("/review/item/r-6").text
     assert page.count("<option") == 40
     assert 'list="classes"' in page
-    keys = [key for _, key in keyed(tuple(map(str, range(28))))]
+    names = tuple(f"c{n}" for n in range(28))
+    keys = [key for _, key in keyed(names)]
     assert keys[:10] == [*"123456789", "a"]
     assert len(set(keys)) == 28
     assert not set(keys) & set("dglnqsu")
-    assert keyed(tuple(map(str, range(29)))) == []
-    assert keyed(("0", "1", "7")) == [("0", "0"), ("1", "1"), ("7", "7")]
+    assert keyed((*names, "one more")) == []
+    assert keyed(("0", "7", "10")) == [("0", "0"), ("7", "7"), ("10", "a")]
+    assert keyed(("b", "s", "x1")) == [("b", "b"), ("s", "1"), ("x1", "2")]
 
 
 def test_a_service_below_a_path_keeps_its_links(log):

@@ -32,6 +32,16 @@ PARAMETERS = [
         opt.CLASS_NAMES,
         opt.REPEATS,
     ),
+    *titled("Labels from a service",
+        option("--from-log", "Calibrate with what people labeled in this decision log of `nescio "
+            "serve`, in place of --calibration.", type=opt.PATH, metavar="LOG"),
+        option("--served", "The name of the guard in the log.  [default: the only one]",
+            metavar="NAME"),
+        option("--reviews", "The number of reviewers that a label needs.", default=1,
+            type=opt.POSITIVE),
+        option("--since", "Only decisions from this date on, in UTC.  [default: all]",
+            metavar="DATE"),
+    ),
     *titled("The guarantees",
         option("--risk", "The largest share of answers that are wrong; of a regression, whose "
             "interval misses the target; of label maps, of an image's labeled pixels that are "
@@ -111,6 +121,10 @@ def guard(**words: Any) -> None:
 
     With --head multilabel there is a guard for each label, in a folder named as --out without its
     ending; their risks are bounded all at once.
+
+    With --from-log the labels are those of the review queue of a service. What was refused is all
+    there, answers are a sample: labeled rows are left out at random until they are drawn as the
+    stream was, and what remains calibrates.
 
     DATA are named as for `nescio audit`. The guard remembers the columns of a .csv or .parquet
     file: --train, --data and `nescio score` take them by name. Of a network that runs elsewhere,

@@ -14,6 +14,9 @@ from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
 from nescio.core.dirichlet import Dirichlet as Dirichlet
+from nescio.core.engines import Engine as Engine
+from nescio.core.engines import LocalEngine as LocalEngine
+from nescio.core.engines import engine as engine
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError
@@ -23,6 +26,7 @@ from nescio.core.errors import NotFiniteWarning as NotFiniteWarning
 from nescio.core.errors import RangeWarning as RangeWarning
 from nescio.core.errors import RepeatedInputsWarning as RepeatedInputsWarning
 from nescio.core.errors import quiet as quiet
+from nescio.core.errors import quoted as quoted
 from nescio.core.errors import warn as warn
 from nescio.core.files import CHECKPOINT as CHECKPOINT
 from nescio.core.files import MODEL as MODEL
@@ -106,6 +110,7 @@ from nescio.core.schedules import ramp_up as ramp_up
 from nescio.core.schedules import schedule_named as schedule_named
 from nescio.core.student_t import StudentT as StudentT
 from nescio.core.student_t import evidential_slope as evidential_slope
+from nescio.core.tensors import FEWEST as FEWEST
 from nescio.core.tensors import TRAINED_ROWS as TRAINED_ROWS
 from nescio.core.tensors import Array as Array
 from nescio.core.tensors import Bundle as Bundle
@@ -133,6 +138,7 @@ from nescio.core.tensors import only_tensor as only_tensor
 from nescio.core.tensors import padded as padded
 from nescio.core.tensors import refuse_maps as refuse_maps
 from nescio.core.tensors import shape_of as shape_of
+from nescio.core.tensors import spans as spans
 from nescio.core.writing import file_digest as file_digest
 from nescio.core.writing import finite as finite
 from nescio.core.writing import known_by as known_by

@@ -19,6 +19,7 @@ Numbers: TypeAlias = ArrayLike | Tensor
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 COLORS = (1, 3, 4)  # the numbers of channels that images have
+FEWEST = 16  # samples of a part, at least, where there are so many
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -314,6 +315,17 @@ def layout_hint(x: Inputs) -> str:
         "; the images look channels-last (N, H, W, C), the network wants (N, C, H, W): pass "
         "x.permute(0, 3, 1, 2)"
     )
+
+
+def spans(count: int, size: int) -> list[slice]:
+    """`count` samples in parts of `size`; a last part of few is joined to the one before.
+
+    Products of few rows are rounded in another order: so a sample has the same bits in any part.
+    """
+    starts = list(range(0, count, size))
+    if len(starts) > 1 and size >= FEWEST > count - starts[-1]:
+        starts.pop()
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], count], strict=True)]
 
 
 def joined(parts: list[Any]) -> Any:

@@ -9,7 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import Bundle, Inputs, NescioError, NotFiniteError, as_tensor, shape_of, unknown
+from nescio.core import (
+    Bundle,
+    Inputs,
+    NescioError,
+    NotFiniteError,
+    as_tensor,
+    shape_of,
+    spans,
+    unknown,
+)
 from nescio.core import hash_inputs as hash_inputs
 from nescio.data import door
 
@@ -230,8 +239,7 @@ class Activations:
         wide = self.classes + sum(value.shape[-1] for value in wanted.values())
         wide += 0 if self.inputs is None else self.inputs[:1].numel()
         size = max(LEAST, BLOCK // max(1, wide))
-        for start in range(0, self.samples, size):
-            part = slice(start, start + size)
+        for part in spans(self.samples, size):
             yield View(
                 logits[part],
                 {name: value[part] for name, value in wanted.items()},

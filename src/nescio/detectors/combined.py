@@ -16,7 +16,6 @@ from nescio.detectors.detector import Detector, State, fitted, joint, scores
 
 CALIBRATED = ("values", "logs", "scale")
 NEAR = 1e-5  # of the range of the calibration scores: what is nearer may be the same but rounded
-FEW = 64  # scores that numpy is sooner done with
 TAIL = 10  # the largest tenth of the calibration scores sets the scale beyond the largest
 
 # from -log p of K parts, (K, N), and their weights (K, 1), which sum to 1, to the score (N,)
@@ -114,11 +113,11 @@ def _by_part(state: State, parts: int) -> list[dict[str, Tensor]]:
 def surprise(scored: Tensor, values: Tensor, logs: Tensor, scale: Tensor) -> Tensor:
     """-log p of scores, given the distinct calibration scores, -log p there, and the tail."""
     scored = scored.to(values.dtype)
-    if len(scored) > FEW or scored.requires_grad or scored.device.type != "cpu":
+    if scored.requires_grad or scored.device.type != "cpu":
         found: Tensor = _surprise(torch, scored, scored.detach(), values, logs, scale)
         return found
     arrays = [tensor.numpy() for tensor in (scored, scored, values, logs, scale)]
-    return torch.from_numpy(_surprise(np, *arrays))  # the same in a third of the time
+    return torch.from_numpy(_surprise(np, *arrays))  # a few in a third of the time
 
 
 def _surprise(library: Any, scored: Any, fixed: Any, values: Any, logs: Any, scale: Any) -> Any:

@@ -37,6 +37,18 @@ scores = Registry("detector")
 joint = Registry("detector")  # the same for those that read all networks at once: (M, N, C) -> (N,)
 
 
+class LostScoresError(NescioError):
+    """Scores that are NaN.
+
+    message: which, and why.
+    rows: whether the score of each sample is NaN, `(N,)`.
+    """
+
+    def __init__(self, message: str, rows: Tensor) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Detector:
     """A detector that can be called, saved and moved; built by a function of `nescio.detectors`.
@@ -96,9 +108,11 @@ class Detector:
             read = {"logits": activations.logits}
             read |= {f"features {name!r}": activations.features[name] for name in self.layers}
             counts = (f"{n} {sum(int(m.isnan().sum()) for m in v)}" for n, v in read.items())
-            raise NescioError(
-                f"{self.name}: {int(result.isnan().any(0).sum())} of {result.shape[1]} scores are "
-                f"NaN; NaN in what they read: {', '.join(counts)}; check the network and its inputs"
+            rows = result.isnan().any(0)
+            raise LostScoresError(
+                f"{self.name}: {int(rows.sum())} of {len(rows)} scores are NaN; NaN in what they "
+                f"read: {', '.join(counts)}; check the network and its inputs",
+                rows,
             )
         return result
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nescio.core import Inputs, NescioError, as_batch, generator, one_thread, only_tensor
+from nescio.core import Inputs, NescioError, as_batch, generator, one_thread, only_tensor, spans
 from nescio.core.registry import detectors
 from nescio.data import Columns
 from nescio.data.encoding import FLAGS
@@ -115,7 +115,7 @@ def _score(
     with one_thread() if len(x) * bank.numel() < SMALL else nullcontext():
         banks = [read(part) for part in bank.split(PAIRS // QUERIES)]
         means = []
-        for part in x.split(QUERIES):
+        for part in (x[cut] for cut in spans(len(x), QUERIES)):
             rows, nearest = read(part), x.new_empty((len(part), 0))
             for others in banks:
                 both = torch.cat([nearest, far(rows, others)], 1)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, workers
+from nescio.core import NescioError, spans, workers
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
@@ -170,8 +170,8 @@ def blocks(features: Tensor, numbers: int = NUMBERS) -> Iterator[tuple[slice, Te
 
 def read(features: Tensor, like: Tensor, numbers: int = 1 << 19) -> Iterator[Tensor]:
     """Rows of `(N, F)` in blocks, in the precision of what was fitted."""
-    for _, rows in blocks(features, numbers):
-        yield rows.to(like.dtype)
+    for part in spans(len(features), max(256, numbers // features.shape[-1])):
+        yield features[part].to(precision(features)).to(like.dtype)
 
 
 @torch.no_grad()

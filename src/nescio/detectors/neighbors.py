@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, keep_freed, one_thread, workers
+from nescio.core import NescioError, keep_freed, one_thread, spans, workers
 from nescio.detectors.mahalanobis import blocks
 
 ROWS, PIECE = 512, 1 << 12  # queries and rows of the bank at a time, by products: 8 MB, in cache
@@ -31,6 +31,7 @@ SAMPLE = 1 << 13  # rows of the bank that the directions come from
 PROBES = 64  # rows of the bank that show how many rows are reached
 COLUMNS = (16, 32, 64, 128, 256, 512)  # of bounds: the cheapest is taken
 SCAN = 28  # columns in whose time the bounds are searched
+FLOATS = 3  # queries for which differences in float32 will do: few are asked for to be quick
 DIRECT = 1 << 19  # differences that are computed sooner than all else is arranged
 PRICE = 100  # rows in whose time one that is reached is fetched, times 4: other queries reach more
 
@@ -124,7 +125,7 @@ def kth_nearest(queries: Tensor, bank: Bank, k: int) -> Tensor:
 
     @torch.no_grad()  # each thread has its own switch
     def search(own: Tensor) -> Tensor:
-        return torch.cat([_kth(part, bank, k) for part in own.split(few)])
+        return torch.cat([_kth(own[cut], bank, k) for cut in spans(len(own), few)])
 
     if bank.head is not None:
         _use_sparse()
@@ -189,6 +190,8 @@ def _sorted_by_distance(queries: Tensor, bank: Bank, index: Tensor) -> Found:
 @one_thread()  # another would be waited for longer than it helps
 def _by_differences(queries: Tensor, rows: Tensor, k: int) -> Found:
     """Distance and index `(n,)` of the k-th nearest row: nothing cancels, so they are exact."""
+    if len(queries) > FLOATS:  # told apart as surely as by other searches
+        queries, rows = queries.double(), rows.double()
     apart = torch.cdist(queries, rows, compute_mode="donot_use_mm_for_euclid_dist")
     far, index = apart.min(1) if k == 1 else apart.kthvalue(k, dim=1)
     return far, index
@@ -212,18 +215,14 @@ def _kth(queries: Tensor, bank: Bank, k: int) -> Tensor:
     near, after = value[:, max(k - 2, 0)], value[:, min(k, count - 1)]
     kth = value[:, k - 1]
     clear = ((near - kth > error) | (k == 1)) & ((kth - after > error) | (count == k))
-    sure = clear | (2 * error <= EXACT * far)
     result = index[:, k - 1].clone()
-    open_ = (~sure).nonzero()[:, 0]
-    if len(open_):
-        some, which = queries[open_], index[open_]
-        apart = torch.stack(
-            [(bank.rows[i] - q).square_().sum(1) for q, i in zip(some, which, strict=True)]
-        )
-        square, order = apart.sort(1)
-        result[open_] = which.gather(1, order[:, k - 1 : k])[:, 0]
+    open_ = (~clear).nonzero()[:, 0]
+    if len(open_):  # by their distances in float64: the same row, whatever queries are beside
+        apart, which = _sorted_by_distance(queries[open_], bank, index[open_].sort(1).values)
+        result[open_] = which[:, k - 1]
         least = length[open_] - 2 * value[open_, -1] - error[open_]  # of all that are not here
-        left = open_[~(square[:, k - 1] <= least)] if count < len(bank) else open_[:0]
+        near_enough = apart[:, k - 1].square() <= least + EXACT * far[open_]
+        left = open_[~near_enough] if count < len(bank) else open_[:0]
         if len(left) and bank.rows.dtype != torch.float64:
             result[left] = _in_double(queries[left], bank, k)[:, -1]
     return result

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, as_batch, only_tensor, unknown
+from nescio.core import NescioError, as_batch, only_tensor, spans, unknown
 from nescio.core.registry import detectors
 from nescio.detectors.activations import Activations, NoInputsError, View
 from nescio.detectors.detector import Detector, State, scores
@@ -80,7 +80,8 @@ def sources(view: View) -> Iterator[tuple[Tensor, Answer]]:
             "inputs=True, member by member (a mean of networks has no network of its own), or "
             "give Activations(..., inputs=x, answers=[net])"
         )
-    for part in only_tensor(view.inputs, "odin").split(BATCH):
+    x = only_tensor(view.inputs, "odin")
+    for part in (x[cut] for cut in spans(len(x), BATCH)):
         dtype = part.dtype if part.is_floating_point() else torch.float32
         yield as_batch(part, dtype), view.answer
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, keep_freed, workers
+from nescio.core import NescioError, keep_freed, spans, workers
 from nescio.core import heads as _heads  # noqa: F401 (fills the registry)
 from nescio.core import measures as _measures  # noqa: F401 (fills the registry)
 from nescio.core.registry import detectors, heads, measures
@@ -234,7 +234,7 @@ def in_blocks(rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
 
     @torch.no_grad()  # each thread has its own switch
     def scored(part: Tensor) -> Tensor:
-        return torch.cat([score(block) for block in part.split(size)])
+        return torch.cat([score(part[cut]) for cut in spans(len(part), size)])
 
     threads = torch.get_num_threads() if rows.device.type == "cpu" else 1
     if threads == 1:

@@ -25,7 +25,14 @@ from nescio.detectors.observe.network import Network, reader
 from nescio.guards.decisions import CODES, Decisions, decided
 from nescio.guards.guarantees import guarantees, table, why_not
 from nescio.guards.rules import Rule, Scored
-from nescio.guards.watching import Range, Watched, read_inputs, warn_about_inputs, watch
+from nescio.guards.watching import (
+    Range,
+    Watched,
+    read_inputs,
+    warn_about_inputs,
+    watch,
+    without_lost,
+)
 from nescio.models import Member
 from nescio.nets import Output, copied, is_scripted
 
@@ -233,11 +240,9 @@ class Guard:
 
     def _part(self, part: Watched, groups: Tensor | None) -> Decisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
-        finite, found = part.finite, None
-        if part.activations is not None:
-            found = self._decide(part.activations, groups, part.in_range)
-            if finite is None or finite.all():
-                return found
+        found, finite = without_lost(part, lambda own: self._decide(own, groups, part.in_range))
+        if found is not None and (finite is None or finite.all()):
+            return found
         assert finite is not None
         count, device = len(finite), finite.device
         nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
@@ -250,7 +255,7 @@ class Guard:
             decision=decided(rule),
             label=torch.full_like(rule, -1),
             rule=rule,
-            in_range=part.in_range,
+            in_range=part.in_range & finite,
             sets=sets,
             names=self.names,
             false_alarm=self.false_alarm,

@@ -44,7 +44,14 @@ from nescio.guards.decisions import CODES, decided, text_table
 from nescio.guards.regression_decisions import RegressionDecisions, unknown
 from nescio.guards.regression_words import regression_guarantees, regression_table, why_none
 from nescio.guards.rules import Rule
-from nescio.guards.watching import Range, Watched, read_inputs, warn_about_inputs, watch
+from nescio.guards.watching import (
+    Range,
+    Watched,
+    read_inputs,
+    warn_about_inputs,
+    watch,
+    without_lost,
+)
 from nescio.models import Member, mc_dropout
 from nescio.nets import Output, copied, is_scripted
 
@@ -187,19 +194,19 @@ class RegressionGuard:
 
     def _part(self, part: Watched) -> RegressionDecisions:
         """Decisions for a part of raw inputs; those that are not finite are OOD."""
-        finite, count = part.finite, len(part.in_range)
-        found = None if part.activations is None else self._decide(part.activations)
+        found, finite = without_lost(part, self._decide)
+        in_range = part.in_range if finite is None else part.in_range & finite
         if found is None or (finite is not None and not finite.all()):
             assert finite is not None
-            whole = unknown(count, self.targets, finite.device)
-            whole["rule"] = torch.full((count,), CODES["not finite"], device=finite.device)
+            whole = unknown(len(finite), self.targets, finite.device)
+            whole["rule"] = torch.full((len(finite),), CODES["not finite"], device=finite.device)
             for name, column in (found or {}).items():
                 whole[name][finite] = column[finite]
             found = whole
         return RegressionDecisions(
             **found,
             decision=decided(found["rule"]),
-            in_range=part.in_range,
+            in_range=in_range,
             names=self.names,
             false_alarm=self.false_alarm,
         )

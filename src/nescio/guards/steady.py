@@ -13,16 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.core import Inputs, in_order, one_thread, quiet
+from nescio.core import FEWEST, Inputs, in_order, one_thread, quiet, spans
 from nescio.guards.decide import Guard
 from nescio.guards.decisions import Decisions
 from nescio.guards.file_parts import random_inputs
 from nescio.guards.regression_decisions import RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard
-from nescio.guards.watching import FEWEST, spans
+from nescio.guards.watching import Range
+from nescio.nets import columns_of
 
 Decided = Decisions | RegressionDecisions
 SIZES = (*range(1, 72), 96, 127, 128, 200, 255)  # of batches that are compared
@@ -104,7 +106,7 @@ def _least(guard: Guard | RegressionGuard) -> int | None:
     if guard.range is None or not guard.nets:
         return None
     count = max(guard.batch_size, max(SIZES) + 1)
-    x = random_inputs(guard.nets[0], guard.range, count=count, middle=MIDDLE)
+    x = _random_inputs(guard, guard.range, count)
     began = time.perf_counter()
     same = _comparison(decided_together(guard, x))
     slow = time.perf_counter() - began > SLOW * count
@@ -116,6 +118,22 @@ def _least(guard: Guard | RegressionGuard) -> int | None:
             break
         found = size
     return found if found is not None and found <= FEWEST else None
+
+
+def _random_inputs(guard: Guard | RegressionGuard, known: Range, count: int) -> Inputs:
+    """Inputs of nobody in the range of calibration; of a table, rows with levels that it has."""
+    columns = columns_of(guard.nets[0])
+    if columns is None:
+        return random_inputs(guard.nets[0], known, count=count, middle=MIDDLE)
+    draw = np.random.default_rng(0)
+    return columns.numbers(
+        {
+            one.name: draw.choice(one.levels, count)
+            if one.levels
+            else one.mean + one.deviation * draw.normal(size=count)
+            for one in columns.columns
+        }
+    )
 
 
 def _comparison(whole: Decided) -> Callable[[slice, Decided], bool]:

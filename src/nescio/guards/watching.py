@@ -1,9 +1,9 @@
 """Inputs of a guard: their range at calibration, and what the networks give for them, in parts."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,17 +21,19 @@ from nescio.core import (
     joined,
     layout_hint,
     shape_of,
+    spans,
     warn,
 )
 from nescio.data import Columns, door, is_frame, read_table
 from nescio.detectors import Activations, Detector
+from nescio.detectors.detector import LostScoresError
 from nescio.detectors.observe.network import Network
 
+Found = TypeVar("Found")
 PART = 1 << 22  # numbers of the inputs that are decided at a time
 BATCH = 1 << 16  # numbers of the inputs of a batch, at least: calling a network is not free
 FEW = 1 << 12  # numbers that are compared at once
 ROWS = 1 << 13  # samples of both, at most: of narrow inputs, activations take most of the memory
-FEWEST = 16  # samples of both, at least, where there are so many: fewer are rounded differently
 SLACK = 0.1  # of the width of the range, on both sides
 TAIL = 0.5  # of that of a column of a table, which may have tails
 NOT_READ = torch.zeros(0, dtype=torch.int64)  # of inputs that nobody compares by their hashes
@@ -157,18 +159,31 @@ def watch(
         yield Watched(rows, finite, in_range if finite is None else in_range & finite, found)
 
 
-def spans(count: int, size: int) -> list[slice]:
-    """`count` samples in parts of `size`; a last part of few is joined to the one before."""
-    starts = list(range(0, count, size))
-    if len(starts) > 1 and size >= FEWEST > count - starts[-1]:
-        starts.pop()
-    return [slice(a, b) for a, b in zip(starts, [*starts[1:], count], strict=True)]
-
-
 def stand_ins(good: Tensor) -> Tensor:
     """Indices `(n,)` of samples: each good one itself, in place of the others the first good."""
     own = torch.arange(len(good), device=good.device)
     return torch.where(good, own, good.int().argmax())
+
+
+def without_lost(
+    part: Watched, decide: Callable[[Activations], Found]
+) -> tuple[Found | None, Tensor | None]:
+    """What is decided about a part, and for which samples; None: for none, and for all.
+
+    A sample whose numbers are so large that a score of it is NaN counts as not finite: one of them
+    leaves the decisions about others alone.
+    """
+    finite, activations = part.finite, part.activations
+    while activations is not None:
+        try:
+            return decide(activations), finite
+        except LostScoresError as error:
+            good = ~error.rows.to(part.in_range.device)
+            finite = good if finite is None else finite & good
+            unread = NOT_READ.new_zeros(len(good))
+            chosen = stand_ins(good)
+            activations = replace(activations, hashes=unread)[chosen] if good.any() else None
+    return None, finite
 
 
 def warn_about_inputs(in_range: Tensor, lost: Tensor) -> None:

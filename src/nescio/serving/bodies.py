@@ -13,13 +13,20 @@ import orjson
 
 from nescio.core import Bundle, Inputs, NescioError, joined
 from nescio.guards import Guard, RegressionGuard
-from nescio.serving.body_limits import WRONG_TYPE, BodyError, BodyLimits
+from nescio.serving.arrow_bodies import read_arrow
+from nescio.serving.body_limits import WRONG_TYPE
+from nescio.serving.body_limits import BodyError as BodyError
+from nescio.serving.body_limits import BodyLimits as BodyLimits
+from nescio.serving.image_bodies import parts_of, read_images
 from nescio.serving.input_form import InputForm, form_of, row_digests
 from nescio.serving.json_bodies import array_of, read_json
 from nescio.serving.log_records import KeptInput
 from nescio.serving.npy_bodies import is_npy, npy_bytes, read_npy
 
 JSON, NPY, BYTES = "application/json", "application/x-npy", "application/octet-stream"
+ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
+MULTIPART = ("multipart/form-data", "multipart/mixed")
+READ = (JSON, NPY, *ARROW, "image/png, image/jpeg, ...", *MULTIPART)  # for messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +79,27 @@ def read_body(
         return rows_of(inputs, sent, "row" if sent else "npy")
     if kind == NPY or (kind == BYTES and is_npy(body)):
         return _of_array(body, form, limits)
+    if kind in ARROW:
+        found, rows = read_arrow(body, form, limits)
+        return rows_of(found, rows, "row" if len(rows) else "npy")
+    if kind.startswith("image/") or kind in MULTIPART:
+        files = parts_of(content_type, body, limits) if kind in MULTIPART else [body]
+        return rows_of(read_images(files, form, limits), files, "image")
     raise BodyError(
-        WRONG_TYPE, f"a body of type {kind or '(none)'} is not read; send {JSON} or {NPY}"
+        WRONG_TYPE,
+        f"a body of type {kind or '(none)'} is not read; the types are: {', '.join(READ)}",
     )
+
+
+def check_encoding(content_encoding: str | None) -> None:
+    """Refuse a body that is compressed: a small one may hold more than the memory.
+
+    content_encoding: the header of that name; None: there is none.
+    """
+    if (content_encoding or "identity").strip().lower() not in ("identity", ""):
+        raise BodyError(
+            WRONG_TYPE, f"a body in {content_encoding} is not read; send it without compression"
+        )
 
 
 def media_type(content_type: str) -> str:
@@ -108,7 +133,7 @@ def rows_of_kept(kept: Sequence[KeptInput], guard: Guard | RegressionGuard | Inp
     """Inputs that were kept in the log, `(N, ...)`, as the guard reads them.
 
     kept: the inputs, of any kinds.
-    guard: the guard that decided about them, or another that reads the same; or what it reads.
+    guard: the guard that decided about them, another that reads the same, or what that reads.
     """
     if not kept:
         raise NescioError("there are no inputs that were kept; keep some: they feed calibration")
@@ -127,6 +152,8 @@ def _of_array(body: bytes, form: InputForm, limits: BodyLimits) -> Rows:
 def _of_kept(one: KeptInput, form: InputForm) -> Inputs:
     if one.kind == "npy":
         return form.numbers(read_npy(one.body)[None])
+    if one.kind == "image":
+        return read_images([one.body], form, BodyLimits())
     given = orjson.loads(one.body)
     if form.parts:
         return form.bundle({name: array_of([value], name) for name, value in given.items()})

@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from nescio.core import NescioError
+from nescio.core import NescioError, quoted
 from nescio.serving import log_reading as reading
 from nescio.serving import log_schema as schema
 from nescio.serving.log_database import Database
@@ -53,11 +53,11 @@ GUARD = (
     "INSERT INTO guards (name, version, time, about) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (name, version) DO UPDATE SET about = excluded.about"
 )
+LABEL = "INSERT INTO labels (entry, reviewer, kind, label, time) VALUES (?, ?, ?, ?, ?)"
 REVIEWED = (  # of each reviewer the last label counts, and a skip takes it back
-    "UPDATE queue SET reviews = (SELECT count(*) FROM labels AS own WHERE own.decision = ?"
-    " AND own.kind <> 'skip' AND NOT EXISTS (SELECT 1 FROM labels AS later WHERE later.decision ="
-    " own.decision AND later.reviewer = own.reviewer AND later.seq > own.seq))"
-    " WHERE seq = (SELECT seq FROM entries WHERE id = ?)"
+    "UPDATE queue SET reviews = (SELECT count(*) FROM labels AS own WHERE own.entry = queue.seq"
+    " AND own.kind <> 'skip' AND NOT EXISTS (SELECT 1 FROM labels AS later WHERE later.entry ="
+    " own.entry AND later.reviewer = own.reviewer AND later.seq > own.seq)) WHERE seq = ?"
 )
 KINDS = ("label", "none", "skip")
 
@@ -235,10 +235,15 @@ class DecisionLog:
         if not labels:
             return
         with self.database.writing() as connection:
-            rows = [vars(one) for one in labels]
-            connection.execute(insert(schema.labels), rows)
-            ids = sorted({one.decision for one in labels})
-            self._run(connection, REVIEWED, [(id, id) for id in ids])
+            known = reading.numbers_of(connection, {one.decision for one in labels})
+            for one in labels:
+                if one.decision not in known:
+                    raise NescioError(f"{quoted(one.decision)} is not in the log: no decision")
+            rows = [
+                (known[one.decision], one.reviewer, one.kind, one.label, one.time) for one in labels
+            ]
+            self._run(connection, LABEL, rows)
+            self._run(connection, REVIEWED, [(number,) for number in sorted(known.values())])
 
     def labels(self, *, decision: str | None = None, after: int = 0) -> Iterator[tuple[int, Label]]:
         """Labels with their numbers, in the order in which they were given.

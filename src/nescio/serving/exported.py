@@ -44,7 +44,7 @@ def export_decisions(log: DecisionLog, out: Path | str, **filters: Any) -> int:
 
 
 def columns_of(chunk: Sequence[Logged]) -> dict[str, NDArray[Any]]:
-    """Decisions as columns; a number that is missing is NaN, a text that is missing is empty."""
+    """The columns of a `chunk` of decisions; a missing number is NaN, a missing text is empty."""
     return {name: _column(name, [getattr(one, name) for one in chunk]) for name in ORDER}
 
 

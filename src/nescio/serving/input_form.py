@@ -16,6 +16,7 @@ from nescio.core import Bundle, Inputs, NescioError, Shape, as_batch, layout_hin
 from nescio.data import Columns
 from nescio.data.table import column as as_column
 from nescio.detectors import as_rows, recorded_nets
+from nescio.detectors.gower import read_rows
 from nescio.guards import Guard, RegressionGuard
 from nescio.nets import columns_of, reads_tokens
 from nescio.serving.body_limits import wrong_inputs
@@ -86,7 +87,10 @@ class InputForm:
         if array.dtype == np.uint8:
             return self._of_bytes(array)
         with np.errstate(over="ignore"):  # infinity is not finite, so it is OOD
-            return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+            found = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+        if self.columns is not None:
+            self._check_encoded(found, self.columns)
+        return found
 
     def bundle(self, arrays: Mapping[str, NDArray[Any]]) -> Bundle:
         """Inputs of several tensors from `arrays` by name."""
@@ -180,6 +184,13 @@ class InputForm:
             )
         dtype = torch.float64 if self.wide else torch.float32
         return as_batch(torch.from_numpy(np.array(array, order="C")), dtype)
+
+    def _check_encoded(self, x: Tensor, columns: Columns) -> None:
+        """Refuse numbers that no row of the table is encoded as."""
+        try:
+            read_rows(x[x.isfinite().all(1)], columns.layout)
+        except NescioError as error:
+            raise wrong_inputs(f"{error}; or send {self.said}") from None
 
     def _part(self, name: str, array: NDArray[Any]) -> Tensor:
         """One of several tensors."""

@@ -19,6 +19,7 @@ from nescio.serving.body_limits import (
 from nescio.serving.input_form import InputForm
 
 VALUES = 1 << 21  # values, lists and objects of a body: each takes some 50 bytes until it is read
+FIRST = b'{"inputs"'
 WRAPPED = ("rows", "inputs")  # the key under which a body may have its rows
 
 
@@ -30,7 +31,6 @@ def read_json(body: bytes, form: InputForm, limits: BodyLimits) -> tuple[Inputs,
     limits: how many rows there may be.
     """
     given = _unwrapped(parsed(body), form)
-    plain = not (b"null" in body or b"true" in body or b"false" in body)
     if isinstance(given, dict):
         return _of_columns(given, form, limits)
     if not isinstance(given, list):
@@ -44,13 +44,13 @@ def read_json(body: bytes, form: InputForm, limits: BodyLimits) -> tuple[Inputs,
         if form.parts:
             return _of_objects(given, form), []
         raise wrong_inputs(f"rows are objects, but the guard reads {form.said}")
-    return form.numbers(array_of(given, "the inputs", plain=plain)), []
+    return form.numbers(array_of(given, "the inputs", plain=_is_plain(body))), []
 
 
 def parsed(body: bytes) -> Any:
     """What JSON holds; of so many values that memory is bounded."""
-    values = body.count(b",") + body.count(b"[") + body.count(b"{")
-    if values > VALUES:
+    marks = (b",", b"[", b"{") if len(body) > VALUES else ()
+    if sum(map(body.count, marks)) > VALUES:
         raise BodyError(
             TOO_LARGE,
             f"the JSON holds more than {VALUES:,} values; send fewer rows, or the same numbers as "
@@ -87,6 +87,12 @@ def array_of(given: Any, name: str, *, plain: bool = False) -> NDArray[Any]:
         raise wrong_inputs(
             f"{name} must be numbers in lists of one length; rows of different lengths came"
         ) from None
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether there is no null, true or false in a body: these have letters that numbers lack."""
+    start = len(FIRST) if body.startswith(FIRST) else 0
+    return body.find(b"u", start) < 0 and body.find(b"l", start) < 0
 
 
 def _flat(given: Any) -> list[Any]:

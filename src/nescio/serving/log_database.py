@@ -28,6 +28,7 @@ SILENT = 10_000  # milliseconds without an answer of PostgreSQL, after which the
 FORMS = "a file, sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE"
 FULL = "53100"  # disk_full of PostgreSQL
 NOT_NOW = ("08", "53", "55P03", "57")  # connection, resources, lock, shutdown
+REPEATED = ("23505", *(f"SQLITE_CONSTRAINT_{n}" for n in ("UNIQUE", "PRIMARYKEY", "TRIGGER")))
 
 
 class LogUnavailableError(NescioError):
@@ -141,7 +142,7 @@ def _integrity(place: Address, error: IntegrityError) -> NescioError:
     """A decision that is there already, a label of one that is not, or a value that is missing."""
     orig: Any = error.orig
     code = getattr(orig, "sqlstate", None) or getattr(orig, "sqlite_errorname", "")
-    if code in ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"):
+    if code in REPEATED:
         return RepeatedDecisionError(f"{place}: one of these decisions is in the log already")
     if code in ("23503", "SQLITE_CONSTRAINT_FOREIGNKEY"):
         return NescioError(f"{place}: a label is of a decision that is not in the log")
@@ -192,7 +193,7 @@ def _first_line(error: object) -> str:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None without one."""
+    """The identity of the file at a path; None without one."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,13 +1,13 @@
 """Read the decision log: in chunks, each of which is a short transaction that uses an index."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, select
 
 from nescio.serving.log_database import Database
 from nescio.serving.log_records import Action, KeptInput, Label, Logged
@@ -26,6 +26,7 @@ from nescio.serving.log_schema import (
 
 CHUNK = 2000  # rows of a transaction
 BEYOND = 2**62  # a number that no decision has
+APART = 50  # sources up to which each is read by its index
 COLUMNS = (
     *(column for column in entries.c if column.name != "source"),
     *(sources.c[name] for name in ("guard", "version", "replica")),
@@ -63,8 +64,8 @@ def source_numbers(database: Database, wanted: Wanted) -> list[int] | None:
         return list(connection.execute(query).scalars())
 
 
-def decision_query(wanted: Wanted, several: list[int] | None, *, newest_first: bool) -> Select[Any]:
-    """Decisions in the order of their numbers; `several`: the sources that are asked for.
+def decision_query(wanted: Wanted, some: list[int] | None, *, newest_first: bool) -> Select[Any]:
+    """Decisions in the order of their numbers; `some`: the sources that are asked for.
 
     The decisions of one source, those without an answer, and those in the review queue have an
     index each; the others are read in their order. `+ 0` keeps the databases from another choice.
@@ -76,10 +77,11 @@ def decision_query(wanted: Wanted, several: list[int] | None, *, newest_first: b
         query = query.join(queue, queue.c.seq == entries.c.seq)
     elif wanted.picked is not None:
         query = query.where(~entries.c.picked)
-    if several is not None:
-        one = len(several) == 1 and not wanted.picked and wanted.decision in (None, "answer")
-        part = entries.c.source == several[0] if one else (entries.c.source + 0).in_(several)
-        query = query.where(part)
+    if some is not None:
+        one = len(some) == 1 and not wanted.picked
+        query = query.where(
+            entries.c.source == some[0] if one else (entries.c.source + 0).in_(some)
+        )
     if wanted.decision is not None:
         query = query.where(entries.c.decision == wanted.decision)
         if wanted.decision != "answer":
@@ -93,12 +95,12 @@ def read_decisions(
     database: Database, wanted: Wanted, *, after: int, newest_first: bool, limit: int | None
 ) -> Iterator[Logged]:
     """Decisions, chunk by chunk."""
-    several = source_numbers(database, wanted)
+    some = source_numbers(database, wanted)
     if wanted.since is not None:
         after = max(after, _before(database, wanted.since))
-    parts = [several]
-    if several is not None and not wanted.picked and wanted.decision in (None, "answer"):
-        parts = [[one] for one in several]
+    parts = [some]
+    if some is not None and not wanted.picked and len(some) <= APART:
+        parts = [[one] for one in some]
     found = merge(
         *(_chunks(database, wanted, part, after, newest_first, limit) for part in parts),
         key=lambda logged: logged.seq,
@@ -107,24 +109,28 @@ def read_decisions(
     return islice(found, limit)
 
 
+def first_since(since: float) -> Select[Any]:
+    """The smallest number of a decision from a time on; + 0: by the index of times."""
+    return select(func.min(entries.c.seq + 0)).where(entries.c.time >= since)
+
+
 def _before(database: Database, since: float) -> int:
     """The number before that of the first decision since a time."""
-    query = select(func.min(entries.c.seq)).where(entries.c.time >= since)
     with database.reading() as connection:
-        first = connection.execute(query).scalar()
+        first = connection.execute(first_since(since)).scalar()
     return int(first) - 1 if first is not None else BEYOND
 
 
 def _chunks(
     database: Database,
     wanted: Wanted,
-    several: list[int] | None,
+    some: list[int] | None,
     after: int,
     newest_first: bool,
     limit: int | None,
 ) -> Iterator[Logged]:
     """Decisions of some sources; each chunk begins where the last one ended."""
-    query = decision_query(wanted, several, newest_first=newest_first)
+    query = decision_query(wanted, some, newest_first=newest_first)
     number = queue.c.seq if wanted.picked else entries.c.seq
     low, high, left = after, BEYOND, limit
     while left is None or left > 0:
@@ -153,6 +159,17 @@ def read_decision(database: Database, id: str) -> Logged | None:
     return None if row is None else as_logged(row)
 
 
+def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+    """The numbers of decisions by their ids, for those that are in the log."""
+    wanted = sorted(ids)
+    found: dict[str, int] = {}
+    for start in range(0, len(wanted), CHUNK):
+        some = entries.c.id.in_(wanted[start : start + CHUNK])
+        rows = connection.execute(select(entries.c.id, entries.c.seq).where(some))
+        found |= {row.id: int(row.seq) for row in rows}
+    return found
+
+
 def read_kept(database: Database, id: str) -> KeptInput | None:
     """The input of a decision, where it is kept."""
     query = select(inputs.c.kind, inputs.c.body).join(entries, entries.c.seq == inputs.c.seq)
@@ -162,36 +179,42 @@ def read_kept(database: Database, id: str) -> KeptInput | None:
 
 
 def open_query(*, reviews: int, guard: str | None, reviewer: str | None, limit: int) -> Select[Any]:
-    """Decisions in the queue that have been labeled by exactly `reviews` reviewers."""
-    query = decision_query(Wanted(picked=True), None, newest_first=False)
-    query = query.where(queue.c.reviews == reviews)
+    """Numbers of decisions in the queue that exactly `reviews` reviewers have labeled."""
+    query = select(queue.c.seq).where(queue.c.reviews == reviews)
     if guard is not None:
         query = query.where(queue.c.guard == guard)
     if reviewer is not None:
-        own = (labels.c.decision == entries.c.id, labels.c.reviewer == reviewer)
+        own = (labels.c.entry == queue.c.seq, labels.c.reviewer == reviewer)
         query = query.where(~exists().where(*own))
-    return query.limit(limit)
+    return query.order_by(queue.c.seq).limit(limit)
 
 
 def read_open(
     database: Database, *, guard: str | None, reviewer: str | None, reviews: int, limit: int
 ) -> list[Logged]:
     """Decisions that need a label, oldest first."""
-    found: list[Logged] = []
+    found: list[int] = []
     with database.reading() as connection:
         for number in range(reviews):
             query = open_query(reviews=number, guard=guard, reviewer=reviewer, limit=limit)
-            found += map(as_logged, connection.execute(query))
-    return sorted(found, key=lambda logged: logged.seq)[:limit]
+            found += connection.execute(query).scalars()
+        oldest, query = sorted(found)[:limit], decision_query(Wanted(), None, newest_first=False)
+        rows: list[Row[Any]] = []
+        for start in range(0, len(oldest), CHUNK):
+            some = entries.c.seq.in_(oldest[start : start + CHUNK])
+            rows += connection.execute(query.where(some)).all()
+    return [as_logged(row) for row in rows]
 
 
 def read_labels(
     database: Database, *, decision: str | None, after: int
 ) -> Iterator[tuple[int, Label]]:
     """Labels in the order in which they were given."""
-    query = select(labels)
+    columns = (labels.c[name] for name in ("seq", "reviewer", "kind", "label", "time"))
+    query = select(entries.c.id.label("decision"), *columns)
+    query = query.join(entries, entries.c.seq == labels.c.entry)
     if decision is not None:
-        query = query.where(labels.c.decision == decision)
+        query = query.where(entries.c.id == decision)
     for row in _numbered(database, query, labels.c.seq, after):
         yield row.pop("seq"), Label(**row)
 

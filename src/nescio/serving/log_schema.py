@@ -83,13 +83,9 @@ entries = Table(
 Index("entries_source", entries.c.source, entries.c.seq)
 Index("entries_time", entries.c.time, entries.c.seq)
 abstained = entries.c.decision != text("'answer'")
-Index(
-    "entries_abstained",
-    entries.c.decision,
-    entries.c.seq,
-    sqlite_where=abstained,
-    postgresql_where=abstained,
-)
+ONLY: dict[str, Any] = {"sqlite_where": abstained, "postgresql_where": abstained}
+Index("entries_abstained", entries.c.decision, entries.c.seq, **ONLY)
+Index("entries_abstained_of", entries.c.source, entries.c.decision, entries.c.seq, **ONLY)
 
 inputs = Table(
     "inputs",
@@ -123,14 +119,14 @@ labels = Table(
     "labels",
     tables,
     _seq(),
-    Column("decision", Text, ForeignKey("entries.id"), nullable=False),
+    Column("entry", NUMBER, ForeignKey("entries.seq"), nullable=False),
     _text("reviewer"),
     _text("kind"),
     _text("label", nullable=True),
     _time(),
     sqlite_autoincrement=True,
 )
-Index("labels_of", labels.c.decision, labels.c.reviewer)
+Index("labels_of", labels.c.entry, labels.c.reviewer, labels.c.seq)
 
 actions = Table(
     "actions",
@@ -174,7 +170,7 @@ MAY_GO = {  # when a row may be deleted, in a trigger
     "entries": "EXISTS (SELECT 1 FROM clearing WHERE OLD.time < older_than)",
     "inputs": "EXISTS (SELECT 1 FROM clearing WHERE OLD.time < older_than)",
     "labels": "EXISTS (SELECT 1 FROM clearing, entries"
-    " WHERE entries.id = OLD.decision AND entries.time < older_than)",
+    " WHERE entries.seq = OLD.entry AND entries.time < older_than)",
     "actions": "1 = 0",
 }
 REFUSED = "the decision log is append-only: rows of {table} are neither changed nor deleted"
@@ -189,6 +185,11 @@ def make_tables(connection: Connection) -> None:
             connection.exec_driver_sql(statement)
 
 
+def _same(table: str) -> str:
+    """What `INSERT OR REPLACE` of SQLite would delete, without asking the other triggers."""
+    return "seq = NEW.seq OR id = NEW.id" if table == "entries" else "seq = NEW.seq"
+
+
 def _triggers(database: str, table: str, may_go: str) -> list[str]:
     """Statements after which a table is append-only."""
     refused = REFUSED.format(table=table)
@@ -197,6 +198,8 @@ def _triggers(database: str, table: str, may_go: str) -> list[str]:
         return [
             f"CREATE TRIGGER {table}_unchanged BEFORE UPDATE ON {table} {stop}",
             f"CREATE TRIGGER {table}_kept BEFORE DELETE ON {table} WHEN NOT {may_go} {stop}",
+            f"CREATE TRIGGER {table}_not_replaced BEFORE INSERT ON {table}"
+            f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {_same(table)}) {stop}",
         ]
     body = f"BEGIN RAISE EXCEPTION '{refused}' USING ERRCODE = 'raise_exception'; END"
     kept = f"BEGIN IF {may_go} THEN RETURN OLD; END IF; {body.removeprefix('BEGIN ')}"

@@ -1,7 +1,7 @@
 """What the decision log forgets: kept inputs after some days, decisions never or after more.
 
 Age is measured by a clock of the log, not by that of the computer alone. The log's clock follows
-the computer's, but a leap of it counts as one day at most, and what is missing is made up at double
+the computer's, but a leap of it counts as one day at most, and the rest is caught up at double
 speed. So a computer that wakes up in another year deletes one day too much, not everything, and
 after a month without the service the deletions are on time again a month later. Nothing is deleted
 that is not old by both clocks. A service calls `retain` once an hour (`EVERY`).
@@ -140,10 +140,9 @@ def _delete_decisions(log: DecisionLog, before: float) -> dict[str, int]:
     old = select(entries.c.seq).where(entries.c.time < before).order_by(entries.c.time)
     total = {"decisions": 0, "labels": 0}
     while numbers := _some(log, old.limit(DECISIONS)):
-        ids = select(entries.c.id).where(entries.c.seq.in_(numbers))
         with log.database.writing() as connection:
             _open(connection, before)
-            said = connection.execute(delete(labels).where(labels.c.decision.in_(ids)))
+            said = connection.execute(delete(labels).where(labels.c.entry.in_(numbers)))
             connection.execute(delete(inputs).where(inputs.c.seq.in_(numbers)))
             connection.execute(delete(queue).where(queue.c.seq.in_(numbers)))
             gone = connection.execute(delete(entries).where(entries.c.seq.in_(numbers)))
@@ -168,15 +167,18 @@ def _close(connection: Connection) -> None:
 
 
 def _give_back(log: DecisionLog) -> None:
-    """Make a file of SQLite smaller where much of it is free; PostgreSQL does it by itself."""
+    """Make a file of SQLite smaller where much of it is free; PostgreSQL uses its room again."""
     if not log.database.is_sqlite:
         return
+    before = None
     while True:
         with log.database.writing() as connection:
-            free, all_pages = (
-                int(connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
+            cursor = connection.connection.cursor()
+            free, every = (
+                int(cursor.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in ("freelist_count", "page_count")
             )
-            if free <= max(SPARE * all_pages, PAGES):
+            if free <= max(SPARE * every, PAGES) or free == before:
                 return
-            connection.exec_driver_sql(f"PRAGMA incremental_vacuum({PAGES})").all()
+            cursor.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()  # page by page
+        before = free

@@ -5,22 +5,19 @@ key of a reviewer or an admin. Pages are at /review; nothing on them comes from 
 about an item never says what the guard decided, unless ?guess=1 asks for it, which is recorded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
 from nescio.serving import review_items as items
 from nescio.serving.consensus import LABEL, SKIP, Standing
-from nescio.serving.decision_log import DecisionLog
+from nescio.serving.decision_log import DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.review_queue import (
     ADMIN,
     NONE_WORDS,
@@ -32,25 +29,13 @@ from nescio.serving.review_queue import (
     keyed,
     said,
 )
-from nescio.serving.review_sessions import COOKIE, ReviewSession, ReviewSessions
+from nescio.serving.review_sessions import COOKIE, ReviewSessions
+from nescio.serving.review_templates import FILES, file_text, rendered
+from nescio.serving.review_visits import HEADERS, Refusal, Visit, check_origin, read_form
 
 LOCAL = Reviewer("local", ADMIN)  # everybody, where there are no keys
 LISTED = 48  # items on the page of all
 FEW = 4  # values of a row there
-FORM = 1 << 16  # bytes of a form
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
-    "script-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-FILES = {
-    "style.css": "text/css; charset=utf-8",
-    "keys.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
 
 
 class KeyHolder(Protocol):
@@ -63,56 +48,18 @@ class KeyHolder(Protocol):
 class Reviewable(Protocol):
     """A service with a log that people review.
 
-    log: the decision log.
+    `reviews`, of the service or of its `settings`, is the number of reviewers that each decision
+    needs; without it one is enough. Where the keys have `known`, as those of a file, a sign-in ends
+    when its key is taken out.
+
+    log: the decision log; None: there is nothing to review, and no page.
     keys: who may sign in; None: everybody is an admin called local.
-    reviews: number of reviewers that each decision needs.
     """
 
     @property
-    def log(self) -> DecisionLog: ...
+    def log(self) -> DecisionLog | None: ...
     @property
     def keys(self) -> KeyHolder | None: ...
-    @property
-    def reviews(self) -> int: ...
-
-
-class Refusal(Exception):  # noqa: N818
-    """A page that cannot be shown, with its status and the reason in words."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
-
-
-class Visit:
-    """One request of somebody, who may be signed in.
-
-    request: the request.
-    session: whoever is signed in; None: nobody is.
-    cookie: a cookie to set; None: none.
-    form: the fields of the form that was sent.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        session: ReviewSession | None,
-        cookie: str | None,
-        form: Mapping[str, str],
-    ) -> None:
-        self.request, self.session, self.cookie, self.form = request, session, cookie, form
-        self.base = f"{request.scope.get('root_path', '')}/review"
-
-    @property
-    def who(self) -> Reviewer:
-        """Whoever is signed in."""
-        if self.session is None:
-            raise Refusal(401, "Sign in first.")
-        return self.session.who
-
-    def to(self, path: str) -> Response:
-        """Send the browser to another page, after a form was taken."""
-        return RedirectResponse(f"{self.base}{path}", 303)
 
 
 def router(service: Reviewable) -> APIRouter:
@@ -120,8 +67,10 @@ def router(service: Reviewable) -> APIRouter:
 
     service: what has the log and the keys.
     """
-    pages = ReviewPages(service)
     made = APIRouter(include_in_schema=False)
+    if service.log is None:
+        return made
+    pages = ReviewPages(service, service.log)
     gets = {
         "/review": pages.all_items,
         "/review/next": pages.next_item,
@@ -149,7 +98,7 @@ def router(service: Reviewable) -> APIRouter:
 def _static(name: str) -> "Callable[[Visit], Response]":
     def given(_: Visit) -> Response:
         kept = {"Cache-Control": "max-age=3600"}
-        return Response(_file(name), media_type=FILES[name], headers=kept)
+        return Response(file_text(name), media_type=FILES[name], headers=kept)
 
     return given
 
@@ -157,13 +106,16 @@ def _static(name: str) -> "Callable[[Visit], Response]":
 class ReviewPages:
     """The pages of one service.
 
-    service: what has the log and the keys.
+    service: what has the keys.
+    log: the decision log.
     """
 
-    def __init__(self, service: Reviewable) -> None:
+    def __init__(self, service: Reviewable, log: DecisionLog) -> None:
         self._service = service
         self._sessions = ReviewSessions()
-        self._queue = ReviewQueue(service.log, reviews=service.reviews)
+        settings = getattr(service, "settings", service)
+        reviews = int(getattr(service, "reviews", getattr(settings, "reviews", 1)))
+        self._queue = ReviewQueue(log, reviews=reviews)
 
     def endpoint(
         self, handler: "Callable[[Visit], Response]", *, free: bool = False
@@ -178,8 +130,8 @@ class ReviewPages:
             visit = self._visit(request, {})
             try:
                 if request.method == "POST":
-                    visit.form.update(await _form(request))  # type: ignore[attr-defined]
-                    _check_origin(request)
+                    visit.form.update(await read_form(request))  # type: ignore[attr-defined]
+                    check_origin(request)
                 response = await run_in_threadpool(self._guarded, handler, visit, free)
             except Refusal as refused:
                 response = self._refused(visit, refused)
@@ -215,7 +167,7 @@ class ReviewPages:
         guess = self._queue.guess(item.id, visit.who) if asked else None
         last = visit.request.query_params.get("last")
         before = None
-        if last and last != item.id and self._service.log.decision(last) is not None:
+        if last and last != item.id and self._queue.log.decision(last) is not None:
             before = self._queue.own_label(last, visit.who)
         return self._page(
             visit,
@@ -288,10 +240,22 @@ class ReviewPages:
     def _visit(self, request: Request, form: dict[str, str]) -> Visit:
         """Who is there; without keys everybody is signed in."""
         session, cookie = self._sessions.read(request.cookies.get(COOKIE)), None
+        if session is not None and not self._has_key(session.who):
+            session = None
         if session is None and self._service.keys is None and request.method == "GET":
             cookie = self._sessions.start(LOCAL)
             session = self._sessions.read(cookie)
         return Visit(request, session, cookie, form)
+
+    def _has_key(self, who: Reviewer) -> bool:
+        """Whether somebody who signed in earlier still has a key of this role."""
+        keys = self._service.keys
+        if keys is None:
+            return who == LOCAL
+        known = getattr(keys, "known", None)
+        return known is None or any(
+            (one.name, one.role) == (who.name, who.role) for one in known.values()
+        )
 
     def _guarded(
         self, handler: "Callable[[Visit], Response]", visit: Visit, free: bool
@@ -307,8 +271,10 @@ class ReviewPages:
                 raise Refusal(403, "This form is too old or not from this page; load it again.")
         try:
             return handler(visit)
+        except (LogFullError, LogUnavailableError) as error:
+            raise Refusal(503, f"{error}.") from error
         except NescioError as error:
-            raise Refusal(getattr(error, "status", 400), f"{error}.") from error
+            raise Refusal(400, f"{error}.") from error
 
     def _refused(self, visit: Visit, refused: Refusal) -> Response:
         """A page that says why there is none."""
@@ -318,8 +284,10 @@ class ReviewPages:
         """The item that the address names."""
         try:
             return self._queue.item(str(visit.request.path_params["decision"]))
+        except (LogFullError, LogUnavailableError):
+            raise
         except NescioError as error:
-            raise Refusal(getattr(error, "status", 404), f"{error}.") from error
+            raise Refusal(404, f"{error}.") from error
 
     def _shown(self, item: ReviewItem) -> items.ShownInput:
         return items.shown_input(self._queue.kept(item.id), item.columns)
@@ -350,77 +318,14 @@ class ReviewPages:
         progress = None
         if session is not None and status == 200:
             progress = asdict(self._queue.progress(session.who))
-        text = (
-            _templates()
-            .get_template(name)
-            .render(
-                base=visit.base,
-                who=None if session is None else session.who,
-                token="" if session is None else session.token,
-                keys=self._service.keys is not None,
-                progress=progress,
-                none_words=NONE_WORDS,
-                **content,
-            )
+        text = rendered(
+            name,
+            base=visit.base,
+            who=None if session is None else session.who,
+            token="" if session is None else session.token,
+            keys=self._service.keys is not None,
+            progress=progress,
+            none_words=NONE_WORDS,
+            **content,
         )
         return Response(text, status, media_type="text/html; charset=utf-8")
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form, the last of each name."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise Refusal(415, "A form is expected.")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM:
-            raise Refusal(413, "The form is too large.")
-    try:
-        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=50)
-    except ValueError:
-        raise Refusal(400, "The form cannot be read.") from None
-    return {name: values[-1] for name, values in fields.items()}
-
-
-def _check_origin(request: Request) -> None:
-    """Refuse a form that another page sent, where the browser says so."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None and site not in ("same-origin", "none"):
-        raise Refusal(403, "This form was sent by another site.")
-
-
-@cache
-def _templates() -> Any:
-    """The templates, which escape everything."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_file),
-        finalize=_harmless,
-    )
-    made.filters["moment"] = _moment
-    made.filters["quoted"] = quote
-    made.globals["said"] = said
-    return made
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _harmless(value: Any) -> Any:
-    """Texts of others without control codes, such as marks that turn the text around."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in value)
-    return value
-
-
-@cache
-def _file(name: str) -> str:
-    """A template, the style or the script."""
-    return resources.files("nescio.serving").joinpath("review_page", name).read_text("utf-8")

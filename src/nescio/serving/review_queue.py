@@ -31,7 +31,7 @@ from nescio.serving.decision_log import Action, DecisionLog, KeptInput, Label, L
 
 REVIEW, ADMIN = "review", "admin"  # roles that may review; an admin also settles disputes
 NONE_WORDS = "not one of these"
-LETTERS = "abcefhijkmoprtvwxyz"  # after the digits; d, g, l, n, q, s and u act
+KEYS = "123456789abcefhijkmoprtvwxyz"  # of classes; d, g, l, n, q, s and u do other things
 COUNTED = 1000  # items that are counted; more are "1000 or more"
 
 
@@ -398,14 +398,19 @@ def _numbers(text: str, targets: int) -> str:
 def keyed(classes: tuple[str, ...]) -> list[tuple[str, str]]:
     """The classes with the key of each: digits, then letters; none where there are too many.
 
-    Classes that are digits are their own keys.
+    A class that is a digit or a letter is its own key, where this key does nothing else; beside
+    such digits no other class has one.
 
     classes: names of the classes.
     """
-    keys: Sequence[str] = "123456789" + LETTERS
-    if set(classes) <= set("0123456789"):
-        keys = classes
-    return list(zip(classes, keys, strict=False)) if len(classes) <= len(keys) else []
+    own = {name: name for name in classes if len(name) == 1 and name in f"0{KEYS}"}
+    digits = any(name.isdigit() for name in own)
+    free = [key for key in KEYS if key not in own and not (digits and key.isdigit())]
+    rest = [name for name in classes if name not in own]
+    if len(rest) > len(free):
+        return []
+    keys = own | dict(zip(rest, free, strict=False))
+    return [(name, keys[name]) for name in classes]
 
 
 def said(kind: str, label: str | None) -> str:

@@ -1,6 +1,6 @@
 """Guards of named networks: of classes, numbers, label maps, several labels, or arrays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,11 @@ from nescio.detectors import Activations, Detector, has_features
 from nescio.evaluation.compare.subjects import candidates
 from nescio.guards import described, guard_labels
 from nescio.guards import guard as make_guard
-from nescio.models import describe, has_labels, innermost, mc_dropout, task_of
+from nescio.models import describe, encoding_of, has_labels, innermost, mc_dropout, task_of
 
 SHARES = ("answer", "unsure", "ood", "out_of_range", "risk", "set_coverage", "interval_coverage",
     "answered", "selective_risk")  # fmt: skip
+LOGGED = ("from_log", "served", "reviews", "since")  # options of labels from a service
 PYTHON = ("detector", "failure", "false_alarm", "risk", "confidence", "sets", "by", "repeats",
     "seed")  # fmt: skip
 
@@ -43,7 +44,16 @@ def guard_named(
 ) -> None:
     """Make the guard that the words of the command describe; print its guarantees and save it."""
     path = _guard_file(out)
-    if (arrays := files.taken(options, "train")) is not None:
+    logged = {name: options.pop(name) for name in LOGGED}
+    arrays = files.taken(options, "train")
+    if logged["from_log"] is not None:
+        given = {"--calibration": calibration_name, "--passes": options.pop("passes")}
+        _only_log(network, {**given, "an array such as --logits": arrays})
+        named = {"network": network, "weights": weights, "net_name": net_name}
+        texts = {"train_name": train_name, "data_name": data_name, "target": target}
+        _guard_from_log(named, texts, logged, options, path, no_weights)
+        return
+    if arrays is not None:
         files.only_arrays(network)
         _guard_arrays(arrays, options, path)
         return
@@ -76,17 +86,80 @@ def guard_named(
         return
     with opt.warnings_as_notes():
         made = make_guard(source, calibration, train=train, **_python(options, maps), names=names)
-    if (inputs := names_of(columns)) is not None:
-        made = replace(made, notes={**made.notes, "columns": list(inputs)})
+    words = {"network": network, "weights": weights, "net_name": net_name}
+    tried = None if test is None else (test, data_name)
+    _save(made, names_of(columns), tried, words, path, no_weights, maps=maps)
+
+
+def _save(
+    made: Any,
+    columns: Sequence[str] | None,
+    test: tuple[Any, str | None] | None,
+    words: Mapping[str, Any],
+    path: Path,
+    no_weights: bool,
+    *,
+    maps: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Print a guard and what it does with test data, save it, and say how it is used."""
+    if columns is not None:
+        made = replace(made, notes={**made.notes, "columns": list(columns)})
     click.echo(str(made))
-    about = described(made)
+    about = {**described(made), **(more or {})}
     if test is not None:
-        about["test"] = _tried(made, test, f"tried on {data_name}:")
+        about["test"] = _tried(made, test[0], f"tried on {test[1]}:")
     made.save(path, weights=not no_weights)
     write_json(Path(f"{path}.json"), {**about, "command": opt.command_line()})
-    net = _network_words(made, network, net_name, weights, no_weights)
+    net = _network_words(made, **words, no_weights=no_weights)
     result = "maps.npz" if maps else "decisions.csv"
     click.echo(f"saved; use it with: nescio score {path} INPUTS{net} --out {result}")
+
+
+def _only_log(network: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse what does not go with a log."""
+    if network is None:
+        raise NescioError("give NETWORK: --from-log has labels and inputs, not the network")
+    for name, value in given.items():
+        if value is not None:
+            raise NescioError(f"{name} does not go with --from-log")
+
+
+def _guard_from_log(
+    words: Mapping[str, Any],
+    data: Mapping[str, Any],
+    logged: dict[str, Any],
+    options: dict[str, Any],
+    path: Path,
+    no_weights: bool,
+) -> None:
+    """The guard that labels of a service calibrate."""
+    from nescio.cli.logged_calibration import calibration_from_log, how_to_load
+
+    source = named_networks(**words)
+    names = readers.listed(options.pop("class_names")) or None
+    numbers = task_of(source, options["head"]) == "regression"
+    risk, confidence = options["risk"], options["confidence"]
+    wish = (risk or (0.1 if numbers else 0.02), confidence or 0.95)
+    found = calibration_from_log(
+        logged["from_log"],
+        source,
+        names=names,
+        numbers=numbers,
+        wish=wish,
+        seed=options["seed"],
+        **{name: logged[name] for name in ("served", "reviews", "since")},
+    )
+    columns = encoding_of(source) or found.columns
+    read = partial(labeled, target=data["target"], names=found.names, columns=columns,
+        numbers=numbers)  # fmt: skip
+    train = None if data["train_name"] is None else read(data["train_name"], "train")
+    test = None if data["data_name"] is None else (read(data["data_name"]), data["data_name"])
+    with opt.warnings_as_notes():
+        made = make_guard(source, found.pair, train=train, **_python(options), names=found.names)
+    more = {"log": found.sample.summary()}
+    _save(made, found.columns, test, words, path, no_weights, more=more)
+    click.echo(how_to_load(found.sample, path))
 
 
 def _guard_file(out: str) -> Path:
@@ -109,7 +182,7 @@ def _both(network: str | None, calibration: str | None) -> tuple[str, str]:
 
 
 def _network_words(
-    made: Any, network: str, net_name: str | None, weights: str | None, no_weights: bool
+    made: Any, *, network: str, net_name: str | None, weights: str | None, no_weights: bool
 ) -> str:
     """The options of `nescio score` that say which network is guarded, if the file does not."""
     words = ""

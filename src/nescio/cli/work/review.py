@@ -17,21 +17,12 @@ from rich.console import Console
 from nescio.cli.half_blocks import half_blocks
 from nescio.cli.options import note
 from nescio.core import NescioError, is_terminal, write_atomically
-from nescio.serving import consensus, label_exports, review_items, review_studio
-from nescio.serving.decision_log import DecisionLog, open_log
-from nescio.serving.review_queue import (
-    ADMIN,
-    NONE_WORDS,
-    Reviewer,
-    ReviewItem,
-    ReviewQueue,
-    checked_label,
-    keyed,
-    said,
-)
+from nescio.serving import consensus, decision_log, label_exports, review_items
+from nescio.serving import review_queue as queues
+from nescio.serving import review_studio as studio
 
 END, BACK, GUESS, NO, SKIP = "q", "u", "g", "n", "s"
-HELP = f"{NO} {NONE_WORDS}   {SKIP} skip   {GUESS} guess   {BACK} back   {END} quit"
+HELP = f"{NO} {queues.NONE_WORDS}   {SKIP} skip   {GUESS} guess   {BACK} back   {END} quit"
 
 
 def review_named(
@@ -45,9 +36,9 @@ def review_named(
     **words: Any,
 ) -> None:
     """Do what the words of the command say: look, files, or label item by item."""
-    who = Reviewer(consensus.check_reviewer(reviewer or _user()), ADMIN)
-    with open_log(log, create=False) as opened:
-        queue = ReviewQueue(opened, reviews=reviews, guard=guard_name)
+    who = queues.Reviewer(consensus.check_reviewer(reviewer or _user()), queues.ADMIN)
+    with decision_log.open_log(log, create=False) as opened:
+        queue = queues.ReviewQueue(opened, reviews=reviews, guard=guard_name)
         for text in settle:
             _settle(queue, who, text)
         if _files(queue, who, limit, words) or settle:
@@ -71,27 +62,29 @@ def _user() -> str:
         raise NescioError("say who you are: --reviewer NAME") from None
 
 
-def _settle(queue: ReviewQueue, who: Reviewer, text: str) -> None:
+def _settle(queue: queues.ReviewQueue, who: queues.Reviewer, text: str) -> None:
     """Settle what ID=CLASS says."""
     decision, equals, label = text.rpartition("=")
     if not equals or not decision:
         raise NescioError(f"--settle takes ID=CLASS, got {text!r}")
     kind = consensus.LABEL if label else consensus.NONE
     found = queue.settle(decision, who, label or None, kind=kind)
-    click.echo(f"settled: {decision} is {said(found.kind or '', found.label)}")
+    click.echo(f"settled: {decision} is {queues.said(found.kind or '', found.label)}")
 
 
-def _files(queue: ReviewQueue, who: Reviewer, limit: int, words: dict[str, Any]) -> bool:
+def _files(
+    queue: queues.ReviewQueue, who: queues.Reviewer, limit: int, words: dict[str, Any]
+) -> bool:
     """Read and write the files that are named; whether there were any."""
     if words["import_file"] is not None:
-        got = review_studio.import_annotations(queue, who, words["import_file"])
+        got = studio.import_annotations(queue, who, words["import_file"])
         click.echo(
             f"{len(got.new)} new labels by {', '.join(got.reviewers)}; {got.known} known already"
         )
         _note_disagreements(queue)
     if words["export"] is not None:
         guesses = words["with_guess"]
-        tasks, interface, count = review_studio.export_tasks(
+        tasks, interface, count = studio.export_tasks(
             queue, who, words["export"], guesses=guesses, limit=limit
         )
         click.echo(f"written: {tasks}, {count} tasks")
@@ -108,7 +101,7 @@ def _files(queue: ReviewQueue, who: Reviewer, limit: int, words: dict[str, Any])
     return any(words[name] is not None for name in names)
 
 
-def _export_labels(queue: ReviewQueue, who: Reviewer, path: str) -> None:
+def _export_labels(queue: queues.ReviewQueue, who: queues.Reviewer, path: str) -> None:
     written = label_exports.write_training_data(
         queue.log, path, guard=queue.guard, reviews=queue.reviews
     )
@@ -117,7 +110,7 @@ def _export_labels(queue: ReviewQueue, who: Reviewer, path: str) -> None:
         click.echo(f"written: {name}, {count} rows")
 
 
-def status(queue: ReviewQueue, who: Reviewer) -> dict[str, Any]:
+def status(queue: queues.ReviewQueue, who: queues.Reviewer) -> dict[str, Any]:
     """How far the review is, as numbers.
 
     queue: the review queue.
@@ -130,6 +123,7 @@ def status(queue: ReviewQueue, who: Reviewer) -> dict[str, Any]:
     return {
         "reviewer": who.name,
         "waiting": progress.waiting,
+        "more_may_wait": progress.waiting >= queues.COUNTED,
         "labeled_today": progress.today,
         "agreed": progress.agreed,
         "disputed": progress.disputed,
@@ -151,27 +145,28 @@ def _say(found: dict[str, Any], as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<20} {shown}")
 
 
-def _say_disagreements(queue: ReviewQueue, as_json: bool) -> None:
-    found = [
-        {"decision": one.decision,
-         "votes": {vote.reviewer: said(vote.kind, vote.label) for vote in one.votes}}
+def _say_disagreements(queue: queues.ReviewQueue, as_json: bool) -> None:
+    found = {
+        one.decision: {vote.reviewer: queues.said(vote.kind, vote.label) for vote in one.votes}
         for one in queue.disagreements()
-    ]  # fmt: skip
+    }
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        listed = [{"decision": name, "votes": votes} for name, votes in found.items()]
+        click.echo(json.dumps(listed, indent=2))
         return
-    for one in found:
-        votes = dict(one["votes"])
-        click.echo(f"{one['decision']}: " + ", ".join(f"{who} {v}" for who, v in votes.items()))
+    for name, votes in found.items():
+        click.echo(f"{name}: " + ", ".join(f"{who} {words}" for who, words in votes.items()))
     click.echo(f"{len(found)} disagreements" + "; --settle ID=CLASS settles one" * bool(found))
 
 
-def _note_disagreements(queue: ReviewQueue) -> None:
+def _note_disagreements(queue: queues.ReviewQueue) -> None:
     if found := queue.disagreements():
         note(f"reviewers disagree about {len(found)} decisions; see --disagreements")
 
 
-def _label(queue: ReviewQueue, who: Reviewer, waiting: list[ReviewItem]) -> None:
+def _label(
+    queue: queues.ReviewQueue, who: queues.Reviewer, waiting: list[queues.ReviewItem]
+) -> None:
     """Ask for each item, until there are none or somebody quits."""
     place = given = 0
     with _pictures() as folder:
@@ -199,7 +194,7 @@ def _pictures() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(queue: ReviewQueue, item: ReviewItem, folder: Path) -> None:
+def _show(queue: queues.ReviewQueue, item: queues.ReviewItem, folder: Path) -> None:
     """The input: a table, text, or a picture as the terminal can show it."""
     shown = review_items.shown_input(queue.kept(item.id), item.columns)
     if shown.png is not None:
@@ -225,16 +220,18 @@ def _clean(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
-class Step:
+class ReviewStep:
     """What follows an answer: how many items to go on, and how many labels were given."""
 
     def __init__(self, move: int, given: int = 0) -> None:
         self.move, self.given = move, given
 
 
-def _ask(queue: ReviewQueue, who: Reviewer, item: ReviewItem) -> Step | None:
+def _ask(
+    queue: queues.ReviewQueue, who: queues.Reviewer, item: queues.ReviewItem
+) -> ReviewStep | None:
     """One answer about an item; None: quit."""
-    choices = keyed(item.classes)
+    choices = queues.keyed(item.classes)
     by_key = {key: name for name, key in choices}
     listed = "   ".join(f"{key} {_clean(name)}" for name, key in choices)
     what = "the number" if item.targets else "the class"
@@ -250,20 +247,20 @@ def _ask(queue: ReviewQueue, who: Reviewer, item: ReviewItem) -> Step | None:
             sure = "" if found.probability is None else f", probability {found.probability:.3f}"
             click.echo(f"guess: {_clean(found.label)} ({found.decision}{sure})")
         elif word == BACK:
-            return Step(-1)
+            return ReviewStep(-1)
         elif word in (NO, SKIP):
             kind = consensus.NONE if word == NO else consensus.SKIP
             queue.give(item.id, who, None, kind=kind, guess_seen=seen)
-            return Step(1, int(kind == consensus.NONE))
+            return ReviewStep(1, int(kind == consensus.NONE))
         else:
             label = by_key.get(word, word)
             try:
-                checked_label(label, item)
+                queues.checked_label(label, item)
             except NescioError as error:
                 click.echo(f"{error}")
                 continue
             queue.give(item.id, who, label, guess_seen=seen)
-            return Step(1, 1)
+            return ReviewStep(1, 1)
 
 
 def _read(*, single: bool) -> str | None:

@@ -2,8 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,10 @@ from nescio.data.readers.stream import Stream
 
 Size = int | tuple[int, int] | None
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+DAMAGE = (  # what Pillow raises for files that are damaged
+    OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, OverflowError, TypeError,
+    AttributeError, AssertionError, MemoryError, Warning, struct.error, zlib.error,
+)  # fmt: skip
 MODES = {"gray": "L", "color": "RGB"}
 
 
@@ -107,14 +114,36 @@ def read_images(files: Sequence[Path], size: Size, mode: str | None) -> Tensor:
 
 def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
     """Bytes (H, W, C) of one file."""
-    from PIL import Image, UnidentifiedImageError
-
     if not path.is_file():  # to open a pipe would wait for ever
         what = "a link to nothing" if path.is_symlink() else "not a file but a pipe or a device"
         raise UnreadableError(f"cannot read the image {path}: it is {what}; remove it")
+    return image_pixels(path, str(path), size, mode)
+
+
+def image_pixels(
+    source: Path | IO[bytes],
+    name: str,
+    size: Size,
+    mode: str | None,
+    *,
+    check_size: Callable[[int, int], None] | None = None,
+    formats: tuple[str, ...] | None = None,
+) -> NDArray[np.uint8]:
+    """Bytes (H, W, C) of one image.
+
+    source: its file, or one that is open.
+    name: of it, for messages.
+    size, mode: what it is resized and converted to; None: as it is stored.
+    check_size: is called with width and height before anything is decoded, and may raise.
+    formats: of Pillow, in which it may be; None: any.
+    """
+    from PIL import Image
+
     try:
-        with Image.open(path) as file:
+        with Image.open(source, formats=formats) as file:
             image: Image.Image = file
+            if check_size is not None:
+                check_size(image.width, image.height)
             stored = image.mode
             if stored in ("L", "RGB") or (mode is not None and stored in ("1", "P", "RGBA", "LA")):
                 image = image.convert(MODES[mode]) if mode is not None else image
@@ -122,20 +151,16 @@ def _pixels(path: Path, size: Size, mode: str | None) -> NDArray[np.uint8]:
                     height, width = height_width(size)
                     image = image.resize((width, height), Image.Resampling.BILINEAR)
                 return np.atleast_3d(np.asarray(image, np.uint8))
-    except (
-        UnidentifiedImageError,
-        Image.DecompressionBombError,
-        OSError,
-        ValueError,
-        SyntaxError,
-    ) as error:
+    except (Image.DecompressionBombError, *DAMAGE) as error:
+        if isinstance(error, NescioError):
+            raise
         raise UnreadableError(
-            f"cannot read the image {path}: {error}; repair or remove it"
+            f"cannot read the image {name}: {error}; repair or remove it"
         ) from None
     deep = stored.startswith("I") or stored == "F"  # more than 8 bits: no mode= converts them
     kind = UnreadableError if mode is not None or deep else NescioError
     raise kind(
-        f"{path} is stored as {stored}, expected 8-bit gray (L) or color (RGB); "
+        f"{name} is stored as {stored}, expected 8-bit gray (L) or color (RGB); "
         + ("convert it first" if mode or deep else 'mode="gray" or mode="color" converts it')
     )
 

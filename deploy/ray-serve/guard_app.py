@@ -1,0 +1,54 @@
+"""Guards behind Ray Serve: `serve run config.yaml`, or a RayService of KubeRay.
+
+Each replica is a whole service, with its own batches; its rank is its name in the decision log,
+which is a PostgreSQL database that all of them write to.
+"""
+
+from typing import Any
+
+from ray import serve
+from ray.serve import Application
+
+
+def app(options: dict[str, Any]) -> Application:
+    """The application that `config.yaml` names.
+
+    options: `guards`, files by name; `nets`, their networks as module:function, where nescio cannot
+      build them; `log`, the URL of the decision log; `keys`, the file of the keys; `settings`,
+      other settings of a service by name.
+    """
+    guarded = serve.ingress(lambda: asgi_app(options, replica()))()
+    return serve.deployment(name="Guards")(guarded).bind()
+
+
+def asgi_app(options: dict[str, Any], replica: str) -> Any:
+    """The service of one replica.
+
+    options: those of `app`.
+    replica: its name in the log.
+    """
+    import nescio
+    from nescio.cli.networks import factory_named
+    from nescio.serving.app import make_app
+    from nescio.serving.server import build_service
+    from nescio.serving.service_settings import ServiceSettings
+
+    def reader(name: str) -> Any:
+        return lambda path: nescio.load(path, net=factory_named(options["nets"][name]))
+
+    service = build_service(
+        options["guards"],
+        log=options.get("log"),
+        keys=options.get("keys"),
+        settings=ServiceSettings(replica=replica, **options.get("settings", {})),
+        readers={name: reader(name) for name in options.get("nets", {})},
+    )
+    return make_app(service)
+
+
+def replica() -> str:
+    """A name of this replica that a new one in its place has again: its rank."""
+    context = serve.get_replica_context()
+    rank = getattr(context, "rank", None)
+    rank = getattr(rank, "rank", rank)
+    return str(rank) if rank is not None else context.replica_id.unique_id
