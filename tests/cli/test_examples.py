@@ -45,7 +45,8 @@ BEFORE = {  # what a person has done before the examples of a command
     "monitor": [
         f"nescio score guard.safetensors {day}.npz --net mymodule:make_net --out {day}.csv"
         for day in ("monday", "tuesday")
-    ],
+    ]
+    + ["nescio serve guard.safetensors --net mymodule:make_net --log decisions.db --check"],
     "label add": ["nescio label export pool --format label-studio --out export.json"],
     "label plan": 3 * ASK,
 }

@@ -36,6 +36,7 @@ def test_likely_errors_are_drawn_more_often():
 
 
 def test_edges():
+    assert (propensities([0.5, 0.9, 1.0], 1.0) == 1).all()
     assert label_budget(1.0).after([0.5, np.nan, 0.0])[0].max() <= 1
     assert len(label_budget().after([])[0]) == 0
     assert propensities([1.0] * 50, 0.05)[-1] == pytest.approx(0.05 * 0.75)

@@ -1,5 +1,6 @@
 """The service over HTTP: predictions, errors, keys, versions."""
 
+import gzip
 import http.client
 import io
 import json
@@ -290,7 +291,7 @@ def test_files_that_change_are_loaded_and_damaged_ones_are_not(served, moon_file
     assert running.service.version("m").version == first
     path.write_bytes(moon_files[1].read_bytes())
     _until(lambda: running.service.version("m").version != first)
-    assert loads.value("m", "loaded") == 1
+    _until(lambda: loads.value("m", "loaded") == 1)
 
 
 def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
@@ -418,3 +419,14 @@ def test_the_queue_and_the_watch_have_their_pages(served, moon_files, moon_rows)
     alone = served({"m": moon_files[0]}, log=None)
     assert ask(alone.url, "/review")[0] == 404
     assert ask(alone.url, "/v1/guards/m/watch")[0] == 404
+
+
+def test_a_compressed_body_is_refused(served, moon_files, moon_rows):
+    """A small one may hold more than the memory."""
+    running = served({"moons": moon_files[0]})
+    body = gzip.compress(as_npy(moon_rows))
+    status, _, said = ask(
+        running.url, "/v1/predict", body, "application/x-npy", Content_Encoding="gzip"
+    )
+    assert status == 415
+    assert b"gzip" in said

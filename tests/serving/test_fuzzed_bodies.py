@@ -9,9 +9,9 @@ from benchmarks.fuzz_bodies import cases, outcome, seeds
 def test_bodies_at_random_give_rows_or_an_error():
     for seed in seeds():
         assert outcome(*seed) == "rows"
-    counts = Counter(outcome(*case) for case in cases(2500))
+    counts = Counter(outcome(*case) for case in cases(1500))
     assert {*counts} == {"rows", "400", "413", "415", "422"}
-    assert counts["rows"] > 300
+    assert counts["rows"] > 200
 
 
 def test_no_body_takes_much_more_memory_than_it_has_bytes():

@@ -217,3 +217,13 @@ def test_a_service_retains_when_the_log_is_back(tmp_path, entry):
 def test_a_service_with_wrong_settings(log):
     with pytest.raises(NescioError, match="keep_inputs"):
         Retention(log, keep_inputs=-1)
+
+
+def test_a_service_deletes_what_is_old(served, moon_files, tmp_path, entry):
+    with open_log(tmp_path / "log.db") as log:
+        log.write([old(entry, 0, 50), old(entry, 1, 5), old(entry, 2, 500)])
+        served({"moons": moon_files[0]}, input_days=20, decision_days=365)
+        end = time.monotonic() + 30
+        while there(log) != [0, 1] or kept(log) != [1]:
+            assert time.monotonic() < end
+            time.sleep(0.02)

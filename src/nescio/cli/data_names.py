@@ -22,6 +22,7 @@ from nescio.data.readers import (
     Stream,
     array_stream,
     is_streamed,
+    is_there,
     open_stream,
 )
 from nescio.data.readers.stream import first_of
@@ -96,9 +97,10 @@ def stream_named(text: str, columns: Columns = None) -> Stream:
     """Inputs block by block: a file or a folder with its options, or the test part of a set."""
     given = named(text)
     path = Path(given.source)
-    if not path.exists() and (is_streamed(path) or ("/" in given.source and path.suffix)):
+    there = is_there(path)
+    if not there and (is_streamed(path) or ("/" in given.source and path.suffix)):
         raise NescioError(f"there is no file {given.source}; check the name")
-    if not path.exists() or not (path.suffix or is_streamed(path)):
+    if not there or not (path.suffix or is_streamed(path)):
         return array_stream(inputs_named(text), name=text)
     ids = ids_of(given, columns)
     options = {**given.options, "keep": ids} if ids else given.options

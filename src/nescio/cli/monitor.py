@@ -12,9 +12,11 @@ from nescio.cli.verbs import Verb
 # fmt: off
 PARAMETERS = [
     opt.argument("reference", type=opt.PATH),
-    opt.argument("streams", nargs=-1, required=True, type=opt.PATH),
-    option("--state", "The file of the monitor; the next call goes on from there.", required=True,
-        type=opt.PATH, metavar="FILE"),
+    opt.argument("streams", nargs=-1, required=False, type=opt.PATH),
+    option("--state", "The file of the monitor; the next call goes on from there. Not needed with "
+        "--log.", type=opt.PATH, metavar="FILE"),
+    option("--log", "Read the decision log of `nescio serve` instead: a file, or a postgresql:// "
+        "URL.  [default: none]", type=opt.PATH, metavar="LOG"),
     NET_OF_GUARD,
     WEIGHTS_OF_GUARD,
     option("--false-alarm", "The probability of an alarm, ever, if nothing changes.",
@@ -30,6 +32,8 @@ EXAMPLES = {
     "--state drift.safetensors",
     "the next day: it continues where it was, and draws the evidence": "nescio monitor "
     "guard.safetensors tuesday.csv --state drift.safetensors --plot drift.png",
+    "the log of a service: drift, risk with labels, accuracy": "nescio monitor "
+    "guard.safetensors --net mymodule:make_net --log decisions.db",
 }
 
 
@@ -45,6 +49,10 @@ def monitor(**words: Any) -> None:
     Python; nescio.load reads the state there. Give each file once: one that was read before is
     refused. If nothing changes, an alarm is ever raised with probability at most --false-alarm,
     however long the stream. Inputs that are not finite count as infinitely far out.
+
+    With --log, REFERENCE is a guard that `nescio serve` serves, and the report is about its
+    drift, the share of wrong answers with the labels of the review queue, and the accuracy
+    without labels. It is also written as JSON, to LOG.watch.json. The log is only read.
 
     \b
     exit code 0   no alarm so far

@@ -47,6 +47,12 @@ CLASS_NAMES = option("--class-names", "The names of the classes, in the order of
 LAYER = option("--layer", "Read the features of this layer, a name or a pattern. Repeatable.  "
     "[default: those that enter the last linear layer]", multiple=True, metavar="NAME")
 NETWORK = argument("network", required=False, type=PATH)
+ENGINE = option("--engine", "Where independent work runs: local, this machine, or ray, the workers "
+    "of a Ray cluster (pip install 'nescio[scale]'). Results are the same.", default="local",
+    type=Choice(["local", "ray"]))
+ADDRESS = option("--address", "The Ray cluster of --engine ray, such as 10.0.0.1:6379.  [default: "
+    "$RAY_ADDRESS, otherwise a cluster of this machine, for this command]",
+    metavar="HOST:PORT")
 SEED = option("--seed", "The seed of all random draws.", default=0, type=COUNT)
 # fmt: on
 
@@ -88,6 +94,17 @@ def device() -> Any:
 
     context = click.get_current_context(silent=True)
     return (context.meta if context else {}).get(DEVICE_CHOSEN, torch.device("cpu"))
+
+
+def engine_named(name: str, address: str | None) -> Any:
+    """The engine of --engine and --address, which ends with the command; None: a local one."""
+    from nescio.core import engine  # needs torch, which help does not
+
+    made = engine(name, address=address)
+    if not made.is_remote:
+        return None
+    click.get_current_context().call_on_close(made.close)
+    return made
 
 
 def test_data(needed: str) -> Option:

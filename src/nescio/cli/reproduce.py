@@ -19,6 +19,8 @@ PARAMETERS = [
         "--quick nescio-EXPERIMENT-quick]",
         type=opt.PATH),
     option("--bits", "Give entropies in bits instead of nats.", is_flag=True),
+    opt.ENGINE,
+    opt.ADDRESS,
     opt.SEED,
 ]
 # fmt: on
@@ -33,7 +35,12 @@ EXAMPLES = {
 
 @click.command(cls=Verb, params=PARAMETERS, examples=EXAMPLES, page="how-to/reproduce.md")
 def reproduce(
-    experiment: str | None, parts: tuple[str, ...], out: str | None, **settings: Any
+    experiment: str | None,
+    parts: tuple[str, ...],
+    out: str | None,
+    engine: str,
+    address: str | None,
+    **settings: Any,
 ) -> None:
     """Reproduce every figure and table of a paper.
 
@@ -49,5 +56,6 @@ def reproduce(
     opt.resumable()
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
+    settings["engine"] = opt.engine_named(engine, address)
     summary = run_experiment(chosen, folder, settings=Settings(**settings), only=parts)
     click.echo(f"summary: {summary}")

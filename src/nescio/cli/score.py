@@ -37,6 +37,8 @@ PARAMETERS = [
     *files.of_arrays(labels=False, instead="INPUTS"),
     option("--restart", "Start again, even where a stopped run could resume.", is_flag=True),
     opt.DEVICE,
+    opt.ENGINE,
+    opt.ADDRESS,
 ]
 # fmt: on
 EXAMPLES = {
@@ -58,15 +60,18 @@ def score(
     out: str,
     batch_mb: float,
     restart: bool,
+    engine: str,
+    address: str | None,
     **arrays: Any,
 ) -> None:
     """Answer or abstain for every input of a file.
 
     GUARD is a file that `nescio guard` wrote. INPUTS are an .npy, an .npz with x, a .csv (also .gz,
-    .xz), a .parquet, a .ts of sequences, a folder of images, or a data set. They are read in parts,
-    so a file of any size works; the same command resumes a run that was stopped, without a row lost
-    or repeated, if the content of INPUTS is the same. Of files above 256 MB, parts of it and the
-    time are compared.
+    .xz), a .parquet, a folder of .parquet files, a .ts of sequences, a folder of images, or a data
+    set. They are read in parts, so a file of any size works; the same command resumes a run that
+    was stopped, without a row lost or repeated, if the content of INPUTS is the same. Of files
+    above 256 MB, parts of it and the time are compared. With --engine ray, the workers of a Ray
+    cluster read .parquet files, each its own rows, and the file that is written is the same.
 
     Options follow after a colon: columns=, without= and keep= of tables, header=no of a .csv,
     array= of an .npz, length= of a .ts, size= and mode= of images, or a change such as crop=28.
@@ -99,7 +104,9 @@ def score(
     if not restart and (done := rows_done(Path(out))):
         note(f"going on at row {done}; {out} is not complete yet")
     batch_bytes = int(batch_mb * (1 << 20))
-    click.echo(str(write_decisions(made, stream, out, batch_bytes=batch_bytes, resume=not restart)))
+    where: dict[str, Any] = {"engine": opt.engine_named(engine, address)}
+    how = {"batch_bytes": batch_bytes, "resume": not restart, **where}
+    click.echo(str(write_decisions(made, stream, out, **how)))
     for why in islice(stream.unreadable.values(), SHOWN):
         note(why)
     click.echo(f"decisions: {out}")

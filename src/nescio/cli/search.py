@@ -14,12 +14,14 @@ PARAMETERS = [
     opt.argument("model", type=opt.Name("models")),
     option("--out", "The folder of the search.", required=True, type=opt.PATH),
     option("--trials", "The number of configurations.", default=200),
-    option("--workers", "The number of processes.", default=2),
+    option("--workers", "The number of processes of the local engine.", default=2),
     option("--epochs", "The largest number of epochs; patience is 5.", default=20),
     option("--layers", "The range of the number of hidden layers.  [default: 1 5]", nargs=2,
         type=int, metavar="LOW HIGH"),
     option("--learning-rate", "The range of the learning rate.  [default: 1e-4 0.1]", nargs=2,
         type=float, metavar="LOW HIGH"),
+    opt.ENGINE,
+    opt.ADDRESS,
     opt.SEED,
 ]
 # fmt: on
@@ -48,5 +50,6 @@ def search(model: str, out: str, **options: Any) -> None:
     opt.resumable()
     pairs = {name: options.pop(name) for name in ("layers", "learning_rate")}
     ranges = Ranges(**{name: tuple(pair) for name, pair in pairs.items() if pair})
-    click.echo(report(random_search(model, out, ranges=ranges, **options)))
+    where = opt.engine_named(options.pop("engine"), options.pop("address"))
+    click.echo(report(random_search(model, out, ranges=ranges, engine=where, **options)))
     click.echo(f"tables: {Path(out) / 'table.csv'}, {Path(out) / 'table.json'}")

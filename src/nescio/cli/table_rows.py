@@ -33,7 +33,7 @@ def input_columns(
         return encoding
     given = named(text)
     path, options = Path(given.source), given.options
-    if not given.table or not path.exists():
+    if not given.table or not readers.is_there(path):
         return None
     known = readers.columns_of(path, **given.header) or ()
     without = [*listed(options.get("keep")), *listed(target), *aside]

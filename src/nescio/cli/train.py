@@ -75,6 +75,8 @@ PARAMETERS = [
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
         type=opt.PATH),
     opt.DEVICE,
+    opt.ENGINE,
+    opt.ADDRESS,
     opt.SEED,
 ]
 # fmt: on

@@ -14,6 +14,9 @@ from nescio.core.densities import DoubleExponential as DoubleExponential
 from nescio.core.densities import Gaussian as Gaussian
 from nescio.core.densities import Regression as Regression
 from nescio.core.dirichlet import Dirichlet as Dirichlet
+from nescio.core.engines import Engine as Engine
+from nescio.core.engines import LocalEngine as LocalEngine
+from nescio.core.engines import engine as engine
 from nescio.core.errors import FewSamplesWarning as FewSamplesWarning
 from nescio.core.errors import InputShapeError as InputShapeError
 from nescio.core.errors import NescioError as NescioError

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, digest, in_order, owned
+from nescio.core import Engine, NescioError, digest, in_order, owned
 from nescio.core import progress as bar
 from nescio.data import Columns, door
 from nescio.data.readers import Stream, array_stream, is_table, is_ts, open_stream
@@ -24,6 +24,7 @@ from nescio.guards.regression_decisions import RegressionDecisions, interval_col
 from nescio.guards.regression_file import regression_manifest, regression_tensors
 from nescio.guards.regression_guard import RegressionGuard
 from nescio.guards.resumable_table import ANEW, Table, begin, finished, format_of
+from nescio.guards.shards import Block, decided, with_kept
 from nescio.guards.steady import decided_in_pieces, decided_together
 from nescio.nets import columns_of
 
@@ -31,7 +32,6 @@ BATCH = 1 << 24  # bytes of inputs and decisions that are read, decided and writ
 ROW = 1 << 9  # bytes of the decisions about a sample, as numbers and as text
 OWN = ("sample", "file", "decision", "label", *NUMBERS, "rule", "in_range", "set")  # columns
 WORKERS = 8  # parts that are decided at a time, at most
-Words = Mapping[str, NDArray[np.str_]]  # columns by name
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ def score(
     *,
     batch_bytes: int = BATCH,
     resume: bool = True,
+    engine: Engine | None = None,
     progress: bool | None = None,
 ) -> Summary:
     """Write the decisions of a guard about all inputs into a file, in their order.
@@ -94,6 +95,8 @@ def score(
       inputs, nor with how many fit into a megabyte.
     resume: continue a run with the same guard and inputs that was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin again.
+    engine: who decides, such as `nescio.core.engine("ray")`, whose workers read and decide about
+      rows of Parquet files, to the same bytes; None, or a local one: threads of this process.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     columns = columns_of(guard.nets[0]) if guard.nets else None
@@ -101,7 +104,7 @@ def score(
     _check(guard, stream, batch_bytes)
     format_of(out)
     with owned(out):
-        return _written(guard, stream, out, batch_bytes, resume, progress)
+        return _written(guard, stream, out, batch_bytes, resume, progress, engine)
 
 
 def _written(
@@ -111,6 +114,7 @@ def _written(
     batch_bytes: int,
     resume: bool,
     progress: bool | None,
+    engine: Engine | None,
 ) -> Summary:
     size = batch_bytes // (stream.sample_bytes + ROW)
     if size >= guard.batch_size:
@@ -126,7 +130,7 @@ def _written(
     title = f"deciding about {stream.name}"
     with bar(stream.total or 0, title, show=progress) as advance:
         advance(table.rows, str)
-        for text, rows, counts in _parts(guard, stream, table):
+        for text, rows, counts in _parts(guard, stream, table, engine):
             table = table.add(text, rows, counts)
             advance(rows, lambda: f"sample {table.rows}")  # noqa: B023
     if not table.rows:
@@ -222,7 +226,7 @@ def _check(guard: Guard | RegressionGuard, stream: Stream, batch_bytes: int) -> 
 
 
 def _parts(
-    guard: Guard | RegressionGuard, stream: Stream, table: Table
+    guard: Guard | RegressionGuard, stream: Stream, table: Table, engine: Engine | None
 ) -> Iterator[tuple[bytes, int, dict[str, int]]]:
     """Decisions about all inputs that are left, in order: the text, the rows, the counts.
 
@@ -231,30 +235,37 @@ def _parts(
     """
     write, _ = format_of(table.out)
 
-    def decide(block: tuple[int, Any, Words]) -> tuple[bytes, int, dict[str, int]]:
+    def decide(block: Block) -> tuple[bytes, int, dict[str, int]]:
         first, x, kept = block
         return written(first, decided_together(guard, x), kept)
 
-    def written(first: int, found: Any, kept: Words) -> tuple[bytes, int, dict[str, int]]:
+    def written(
+        first: int, found: Any, kept: Mapping[str, Any]
+    ) -> tuple[bytes, int, dict[str, int]]:
         columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
         if stream.files is not None:
             columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)
         text = write(columns | dict(kept) | found.columns(), first == 0)
         return text, len(found), _counts(stream, first, found)
 
-    blocks = (
-        (first, x, {} if stream.kept is None else stream.kept(first, len(x)))
-        for first, x in stream.blocks(table.identity["part"], start=table.rows)
-    )
+    size, on_cpu = table.identity["part"], _on_cpu(guard)
+    if engine is not None and engine.is_remote and (stream.total is None or stream.total > size):
+        if not on_cpu:
+            raise NescioError("the workers of an engine decide on the CPU; leave the device out")
+        return decided(decide, stream, engine, size=size, start=table.rows)
+    blocks = (with_kept(stream, *block) for block in stream.blocks(size, start=table.rows))
     ahead = list(islice(blocks, 2))
     threads = min(torch.get_num_threads(), WORKERS)
     several = len(ahead) == 2 or table.rows > 0
-    on_cpu = all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
     if threads == 1 or not on_cpu:
         return map(decide, chain(ahead, blocks))
     if several:
         return in_order(decide, chain(ahead, blocks), threads)
     return (written(first, decided_in_pieces(guard, x, threads), kept) for first, x, kept in ahead)
+
+
+def _on_cpu(guard: Guard | RegressionGuard) -> bool:
+    return all(t.device.type == "cpu" for net in guard.nets for t in net.parameters())
 
 
 def _counts(stream: Stream, first: int, found: Decisions | RegressionDecisions) -> dict[str, int]:

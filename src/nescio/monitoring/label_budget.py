@@ -74,11 +74,13 @@ def label_budget(budget: float = 0.05, *, risk: float = 0.02, floor: float = FLO
 
     budget: share of the answers that is drawn for labels, on average.
     risk: the risk that labels should show.
-    floor: share of the budget that all answers get alike; 1 draws uniformly.
+    floor: share of the budget that all answers get alike; 1 draws uniformly. Above half of the
+      answers it is larger, so that a budget of 1 draws all.
     """
     for name, value in {"budget": budget, "risk": risk, "floor": floor}.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
             raise NescioError(f"`{name}` must be above 0 and at most 1, got {value!r}")
+    floor = max(floor, 2 * budget - 1)  # where most answers are drawn, little is left to share
     start = float(_tilt(np.array([risk / 2]), risk)[0])
     return LabelBudget(budget=budget, risk=risk, floor=floor, count=0, mean=start)
 

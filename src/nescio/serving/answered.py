@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.serving.answers import entry_columns, json_rows
 from nescio.serving.batching import QueuedRequest
+from nescio.serving.decision_bytes import entry_columns, json_rows
 from nescio.serving.log_records import Entry
 from nescio.serving.served_guards import Version
 

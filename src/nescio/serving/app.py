@@ -193,8 +193,8 @@ def guard_routes(service: Service) -> APIRouter:
         watching = service.version(name).watch
         if watching is None:
             raise UnknownGuardError(f"{name!r} is not watched, as the service has no log")
-        found: dict[str, Any] = await asyncio.to_thread(watching.status)
-        return finite(found)
+        found: dict[str, Any] = finite(await asyncio.to_thread(watching.status))
+        return found
 
     @routes.post("/v1/predict", **predicting)
     async def predict() -> Any:

@@ -25,7 +25,7 @@ REFUSED = (
 JSON = b"content-type: application/json\r\n"
 LATER = JSON + b"retry-after: 1\r\n"
 MANY = orjson.dumps({"error": TOO_MANY})
-UNUSUAL = {b"expect", b"upgrade", b"transfer-encoding"}  # headers
+UNUSUAL = {b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"}  # headers
 KEEP = b"keep-alive"
 
 

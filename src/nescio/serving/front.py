@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from nescio.serving.batching import RefusedError
+from nescio.serving.bodies import check_encoding
 from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
 from nescio.serving.tracing_marks import Marks
 
@@ -90,6 +91,7 @@ class Front:
             service.authorized(headers, "predict")
             if service.full:
                 raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
+            check_encoding(headers.get("content-encoding"))
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size

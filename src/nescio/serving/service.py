@@ -26,6 +26,7 @@ from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.keys import LOCAL, Keys, Who
+from nescio.serving.retention import Retention
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
 from nescio.serving.service_metrics import ServiceMetrics
 from nescio.serving.service_settings import ServiceSettings
@@ -80,6 +81,7 @@ class Service:
         self._draws = np.random.default_rng()
         self._pool: ThreadPoolExecutor | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._retention: Retention | None = None
         self._add_gauges()
 
     async def start(self) -> None:
@@ -91,6 +93,13 @@ class Service:
         self.batcher.start(loop)
         if self.settings.watch_files is not None:
             self._watching = loop.create_task(self._watch_files(self.settings.watch_files))
+        if self.log is not None:
+            self._retention = Retention(
+                self.log,
+                keep_inputs=self.settings.input_days,
+                keep_decisions=self.settings.decision_days,
+                say=partial(self.say, "info"),
+            )
         self.running = True
 
     async def stop(self) -> None:
@@ -107,6 +116,8 @@ class Service:
                 await loop.run_in_executor(None, self.end_watch, version)
         if self._pool is not None:
             self._pool.shutdown()
+        if self._retention is not None:
+            await loop.run_in_executor(None, self._retention.stop)
         if self.log is not None:
             self.log.close()
 
@@ -261,7 +272,10 @@ class Service:
     async def record(self, who: Who, what: str, about: str, details: Mapping[str, Any]) -> None:
         """Write what somebody did to the log.
 
-        who: did it. what: the action. about: to what. details: JSON.
+        who: did it.
+        what: the action.
+        about: to what.
+        details: JSON.
         """
         if self.log is None:
             return
@@ -312,7 +326,9 @@ class Service:
     def say(self, level: str, message: str, **more: Any) -> None:
         """Write a line to the log lines of the process; inputs are never in it.
 
-        level: info, warning or error. message: what happened. more: further values.
+        level: info, warning or error.
+        message: what happened.
+        more: further values.
         """
         lines.log(getattr(logging, level.upper()), message, extra={"more": more})
 

@@ -75,7 +75,7 @@ class Watch:
     ) -> None:
         self.log, self.name, self.version = log, name, version
         self.settings = settings or WatchSettings()
-        self.classifies = isinstance(guard, Guard)
+        self.classifies = isinstance(guard, Guard)  # then labels say what is wrong
         self.trouble: str | None = None
         self.alarms = Alarms(log, name, version)
         self._draws = draws or np.random.default_rng()
@@ -150,17 +150,30 @@ class Watch:
             if len(self._scores) >= BATCH:
                 self._flush()
 
+    def follow(self, now: float | None = None) -> None:
+        """Read the log as far as its labels are there, and what other replicas saved.
+
+        now: seconds since 1970; None: by the clock.
+        """
+        more = self.classifies
+        while more:
+            more = self.labeled.follow(self.log, time.time() if now is None else now)
+        if self.settings.shard[1] > 1:
+            self._read_others()
+
+    def join(self, others: Sequence["Watch"]) -> None:
+        """Merge with what `others`, of the other replicas, say now instead of what was saved."""
+        found = {one.settings.replica: one.drift for one in others}
+        self._others = {name: one for name, one in found.items() if one is not None}
+        self._other_risks = {one.settings.replica: one.risk for one in others}
+
     def tick(self, now: float | None = None) -> None:
-        """Look at the log: labels, other replicas, alarms; save the state from time to time.
+        """Follow the log, record and send alarms, and save the states from time to time.
 
         now: seconds since 1970; None: by the clock.
         """
         with self._turn:
-            more = True
-            while more and self.classifies:
-                more = self.labeled.follow(self.log, time.time() if now is None else now)
-            if self.settings.shard[1] > 1:
-                self._read_others()
+            self.follow(now)
             self._alarm()
             if time.monotonic() - self._saved >= self.settings.save_seconds:
                 self.save()
@@ -174,7 +187,7 @@ class Watch:
             found = self.log.decision(last)
             self._seq = self._seq if found is None else found.seq
         names = [state_name(self.name, self.version, one, self.settings.replica) for one in KINDS]
-        self.log.save_state(names[0], self._seq, stream_bytes(drift, accuracy))
+        self.log.save_state(names[0], self._seq, stream_bytes(drift, accuracy, self.settings))
         self.log.save_state(names[1], self.labeled.seq, risk_bytes(self.labeled.risk))
         self._saved = time.monotonic()
 

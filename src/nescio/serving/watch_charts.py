@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nescio.monitoring import Monitor, RiskMonitor
 
 WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 14, 34  # margins
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 28, 34  # margins
 POINTS = 256  # of a line, at most
 Floats = NDArray[np.float64]
 
@@ -57,7 +57,6 @@ def drift_chart(monitor: Monitor) -> Markup:
         [f'<path class="line" d="{frame.path(x, y)}"/>'],
         bound=(bound, "alarm"),
         names=("decisions", "evidence, power of ten"),
-        unit="",
     )
 
 
@@ -68,7 +67,7 @@ def risk_chart(monitor: RiskMonitor) -> Markup:
     """
     rows = 100 * monitor.history.rows
     stride = monitor.history.stride
-    x = _few((1.0 + np.arange(len(rows))) * stride)
+    x = _few(stride * (1 + np.arange(len(rows), dtype=np.float64)))
     low, middle, high = (_few(one) for one in rows.T)
     bound = 100 * monitor.risk
     top = min(100.0, max(3 * bound, 1.2 * float(high[-1]) if len(high) else 0.0))
@@ -86,7 +85,6 @@ def risk_chart(monitor: RiskMonitor) -> Markup:
         shapes,
         bound=(bound, "allowed"),
         names=("answers", "wrong so far, %"),
-        unit="",
     )
 
 
@@ -94,7 +92,8 @@ def _few(values: Floats) -> Floats:
     """At most some hundred of the values, the last among them."""
     if len(values) <= POINTS:
         return values
-    return values[np.linspace(0, len(values) - 1, POINTS).round().astype(int)]
+    chosen: Floats = values[np.linspace(0, len(values) - 1, POINTS).round().astype(int)]
+    return chosen
 
 
 def _chart(
@@ -104,20 +103,20 @@ def _chart(
     *,
     bound: tuple[float, str],
     names: tuple[str, str],
-    unit: str,
 ) -> Markup:
     """A chart with axes; all that is in it comes from numbers and from this file."""
     height = float(frame.y(np.array([bound[0]]))[0])
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{words}">',
-        *(_tick(frame, value, unit) for value in _ticks(frame)),
+        *(_tick(frame, value) for value in _ticks(frame)),
         *shapes,
         f'<path class="bound" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>',
-        f'<text x="{LEFT + 6}" y="{height - 5:.1f}" class="bold">{bound[1]}</text>',
+        f'<text x="{WIDTH - RIGHT}" y="{height - 6:.1f}" class="bold" text-anchor="end">'
+        f"{bound[1]}</text>",
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">'
         f"{frame.right:,.0f} {names[0]}</text>",
         f'<text x="{LEFT}" y="{HEIGHT - 8}">0</text>',
-        f'<text x="{WIDTH - RIGHT}" y="{TOP + 2}" text-anchor="end">{names[1]}</text>',
+        f'<text x="{LEFT}" y="{TOP - 12}">{names[1]}</text>',
         "</svg>",
     ]
     return Markup("".join(parts))
@@ -132,8 +131,8 @@ def _ticks(frame: Frame) -> list[float]:
     return [number * step for number in range(first, math.floor(frame.high / step) + 1)]
 
 
-def _tick(frame: Frame, value: float, unit: str) -> str:
+def _tick(frame: Frame, value: float) -> str:
     height = float(frame.y(np.array([value]))[0])
     line = f'<path class="grid" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>'
-    text = f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{value:g}{unit}</text>'
+    text = f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{value:g}</text>'
     return line + text

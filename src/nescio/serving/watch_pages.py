@@ -17,6 +17,7 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
+from nescio.monitoring.monitor import said
 from nescio.serving.watch import Watch
 from nescio.serving.watch_charts import drift_chart, risk_chart
 
@@ -34,7 +35,8 @@ body { margin: 0 auto; max-width: 64rem; padding: 0 1.1rem 2rem; background: var
 h1 { font-size: 1.5rem; margin: 1.2rem 0 .3rem; } h2 { font-size: 1.2rem; margin: 1.6rem 0 .4rem; }
 h3 { font-size: 1rem; margin: 0 0 .3rem; } p { margin: .3rem 0; overflow-wrap: anywhere; }
 .soft { color: var(--soft); font-size: .9rem; }
-.cards { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
+.cards { display: grid; gap: 1rem; align-items: start; margin-top: 1rem;
+  grid-template-columns: minmax(0, 1fr); }
 @media (min-width: 46rem) { .cards { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 section { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 6px;
   background: var(--card); break-inside: avoid; }
@@ -42,7 +44,7 @@ section { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 6px
 .good { background: var(--pass-tint); border-left: 3px solid var(--pass); }
 .bad { background: var(--fail-tint); border-left: 3px solid var(--fail); }
 .chart { width: 100%; height: auto; margin: .4rem 0; }
-.chart text { fill: var(--soft); font-size: 13px; } .chart .bold { fill: var(--fail); }
+.chart text { fill: var(--soft); font-size: 15px; } .chart .bold { fill: var(--fail); }
 .grid { stroke: var(--line); } .bound { stroke: var(--fail); stroke-dasharray: 5 4; }
 .line { stroke: var(--blue); stroke-width: 2; fill: none; } .dots { stroke-dasharray: 2 3; }
 .band { fill: var(--blue); opacity: .14; }
@@ -159,7 +161,7 @@ def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
 
 DRIFT = {
     "decisions": ("decisions", "{:,}"),
-    "p-value of no drift": ("p_value", "{:.3g}"),
+    "p-value of no drift": ("p_value", ""),
     "false alarms, ever": ("false_alarm", "at most {:.1%}"),
     "replicas": ("replicas", "{}"),
 }
@@ -184,7 +186,9 @@ def _card(
 ) -> Markup:
     """What is watched: words, a chart, numbers, and the guarantee."""
     cells = [
-        Markup("<tr><th scope='row'>{}</th><td>{}</td></tr>").format(name, form.format(known[key]))
+        Markup("<tr><th scope='row'>{}</th><td>{}</td></tr>").format(
+            name, form.format(known[key]) if form else said(known[key])
+        )
         for name, (key, form) in rows.items()
         if known.get(key) is not None
     ]

@@ -12,9 +12,12 @@ import numpy as np
 from nescio.core import NescioError, load
 from nescio.monitoring import AccuracyEstimate, Monitor, RiskMonitor, estimated_accuracy
 from nescio.monitoring.betting_sums import Sums
+from nescio.serving.decision_log import DecisionLog
+from nescio.serving.watch_settings import WatchSettings
 
 FORMAT = 1
 STREAM, RISK = "stream", "risk"
+KEPT = ("risk", "confidence", "budget", "false_alarm", "reviews", "wait_days", "replica")
 
 
 def state_name(guard: str, version: str, what: str, replica: str = "") -> str:
@@ -25,13 +28,16 @@ def state_name(guard: str, version: str, what: str, replica: str = "") -> str:
     return f"watch/{guard}/{version}/{what}/{replica}"
 
 
-def stream_bytes(drift: Monitor | None, accuracy: AccuracyEstimate) -> bytes:
-    """The state of what needs no labels.
+def stream_bytes(
+    drift: Monitor | None, accuracy: AccuracyEstimate, settings: WatchSettings
+) -> bytes:
+    """The state of what needs no labels, and the settings, which whoever reads the log needs.
 
-    drift: None where it is not watched.
+    drift: None where it is not watched. settings: without where alarms are sent.
     """
     sums = {name: _plain(value) for name, value in asdict(accuracy.sums).items()}
-    said = {"format": FORMAT, "drift": None if drift is None else _packed(drift)}
+    said: dict[str, Any] = {"format": FORMAT, "drift": None if drift is None else _packed(drift)}
+    said["settings"] = {name: getattr(settings, name) for name in KEPT}
     return json.dumps({**said, "confidence": accuracy.confidence, "sums": sums}).encode()
 
 
@@ -42,6 +48,19 @@ def stream_from(body: bytes) -> tuple[Monitor | None, AccuracyEstimate]:
     sums = {name: _array(value) for name, value in said["sums"].items()}
     start = estimated_accuracy(confidence=said["confidence"])
     return drift, replace(start, sums=Sums(**sums))
+
+
+def saved_settings(log: DecisionLog, version: str) -> dict[str, list[WatchSettings]]:
+    """How each guard of this `version` is watched in each replica, by the name of the guard.
+
+    log: that holds the states.
+    """
+    found: dict[str, list[WatchSettings]] = {}
+    for name, (_, body) in sorted(log.states("watch/").items()):
+        guard, its, what = name.split("/")[1:4]
+        if its == version and what == STREAM:
+            found.setdefault(guard, []).append(WatchSettings(**_read(body)["settings"]))
+    return found
 
 
 def risk_bytes(risk: RiskMonitor) -> bytes:

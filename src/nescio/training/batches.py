@@ -8,6 +8,7 @@ many samples.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -57,13 +58,10 @@ def _amount(plan: Plan, index: Tensor, weight: Tensor | None) -> Tensor:
 
 def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
     """The active members, in cohorts, with the orders of an epoch; `rng` is that of the epoch."""
-
-    def key(index: int) -> int:
-        count = plan.count(index)
-        return plan.steps_for(count) if plan.fills else count
-
     found, start = [], 0
-    for _, group in groupby(active, key):  # a plan has members in the order of their counts
+    for _, group in groupby(
+        active, partial(cohort_key, plan)
+    ):  # a plan has members in the order of their counts
         members = list(group)
         part = slice(start, start + len(members))
         start = part.stop
@@ -83,6 +81,12 @@ def cohorts(plan: Plan, active: list[int], rng: Rng) -> list[Cohort]:
             _check_drawn(plan, cohort)
         found.append(cohort)
     return found
+
+
+def cohort_key(plan: Plan, index: int) -> int:
+    """What members of a cohort have in common: the steps of an epoch, or the samples."""
+    count = plan.count(index)
+    return plan.steps_for(count) if plan.fills else count
 
 
 def _check_drawn(plan: Plan, cohort: Cohort) -> None:

@@ -28,6 +28,7 @@ STATES = {
     "lbfgs": ("moves", "changes", "pairs", "norm", "stuck"),
 }
 Options = dict[str, float]
+VECTOR = 64  # bytes; the last ones of a tensor, fewer than this, are rounded in another way
 
 
 @optimizers.register
@@ -63,7 +64,6 @@ class Optimizer:
     state: dict[str, list[Tensor]]
     options: Options = field(default_factory=dict)
     steps: int = 0
-    apart: bool = False  # update each member's weights by themselves, for equal rounding
     fused: bool = field(default=hasattr(torch, "_fused_adam_"))
 
     @property
@@ -106,8 +106,9 @@ class Optimizer:
     def _fused_adam(self, weights: Sequence[Tensor], slopes: Sequence[Tensor], rate: float) -> None:
         ready = [slope.contiguous() for slope in slopes]  # it reads memory, not strides
         groups = (list(weights), ready, self.state["mean"], self.state["square"])
-        if self.apart:  # its rounding depends on the length of a tensor, so one length for any M
-            groups = tuple([part for t in group for part in t.unbind(0)] for group in groups)  # type: ignore[assignment]
+        if len(weights[0]) > 1:  # a member's rounding must not depend on how many there are
+            odd = [weight[0].nbytes % VECTOR > 0 for weight in weights]
+            groups = tuple(_apart(group, odd) for group in groups)  # type: ignore[assignment]
         steps = [torch.full((), float(self.steps))] * len(groups[0])
         torch._fused_adam_(*groups, [], steps, lr=rate, **FUSED)
 
@@ -134,24 +135,28 @@ class Optimizer:
         return {f"{key}.{i}": t for key, parts in self.state.items() for i, t in enumerate(parts)}
 
 
-def optimizer(name: str, weights: Sequence[Tensor], *, apart: bool = False) -> Optimizer:
+def _apart(group: Sequence[Tensor], odd: Sequence[bool]) -> list[Tensor]:
+    """Tensors of stacked weights, the odd ones member by member."""
+    parts = [t.unbind(0) if cut else (t,) for t, cut in zip(group, odd, strict=True)]
+    return [part for one in parts for part in one]
+
+
+def optimizer(name: str, weights: Sequence[Tensor]) -> Optimizer:
     """A fresh optimizer: "adam", "sgd" or "lbfgs", with options as in "lbfgs,tolerance=1e-10"."""
     kind, options = named_optimizer(name)
     if kind == "lbfgs":
         state = limited_memory.fresh(weights, int(options["memory"]))
     else:
         state = {key: [torch.zeros_like(w) for w in weights] for key in STATES[kind]}
-    return Optimizer(name=name, state=state, options=options, apart=apart)
+    return Optimizer(name=name, state=state, options=options)
 
 
-def restored(
-    name: str, saved: Mapping[str, Tensor], steps: int, *, apart: bool = False
-) -> Optimizer:
+def restored(name: str, saved: Mapping[str, Tensor], steps: int) -> Optimizer:
     """An optimizer from the tensors of a checkpoint."""
     kind, options = named_optimizer(name)
     count = len(saved) // len(STATES[kind])
     state = {key: [saved[f"{key}.{i}"] for i in range(count)] for key in STATES[kind]}
-    return Optimizer(name=name, state=state, options=options, steps=steps, apart=apart)
+    return Optimizer(name=name, state=state, options=options, steps=steps)
 
 
 def named_optimizer(text: str) -> tuple[str, Options]:

@@ -83,7 +83,7 @@ class State:
         tensors |= {f"optimizer/{k}": t for k, t in self.optimizer.tensors().items()}
         tensors |= {f"log/{key}": getattr(self, key) for key in LOGS}
         progress = {"epoch": self.epoch, "step": self.step, "active": self.active}
-        steps = {name: getattr(self.optimizer, name) for name in ("name", "steps", "apart")}
+        steps = {name: getattr(self.optimizer, name) for name in ("name", "steps")}
         manifest = {"kind": "checkpoint", "config": dict(config), **progress, "optimizer": steps}
         save_tensors(path, tensors, manifest)
 
@@ -104,7 +104,7 @@ class State:
         order = manifest["optimizer"]
         saved, steps = groups["optimizer"], order["steps"]
         return cls(
-            optimizer=restored(order["name"], saved, steps, apart=order["apart"]),
+            optimizer=restored(order["name"], saved, steps),
             **{name: manifest[name] for name in ("active", "epoch", "step")},
             **{name: groups[name] for name in GROUPS},
             **groups["log"],

@@ -254,7 +254,6 @@ class Stepper:
         samples = known.batch(x, y, weight, rows)
         if self.reading is None:
             self.reading = known
-            self.optimizer.apart = not self._learner.together  # as in train: rounding for any M
         return samples
 
     @cached_property

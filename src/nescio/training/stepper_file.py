@@ -26,7 +26,7 @@ def write(state: Stepper, path: Path) -> Path:
         "kind": KIND,
         **describe(state.net),
         "head": head,
-        **{"notes": state.notes, "reading": shapes, "apart": state.optimizer.apart},
+        **{"notes": state.notes, "reading": shapes},
     }
     save_tensors(path, tensors, manifest)
     return path
@@ -51,7 +51,7 @@ def _read(
         loss=given,
         members=tuple(notes["members"]),
         weights=weights,
-        optimizer=restored(notes["optimizer"], state, count, apart=said["apart"]),
+        optimizer=restored(notes["optimizer"], state, count),
         reading=None if shapes is None else StepInputs.from_manifest(shapes, given, **ends),
         memory=saved.under("memory/"),
         **{name: notes[name] for name in SETTINGS},

@@ -11,6 +11,7 @@ from nescio.core import (
     CHECKPOINT,
     MODEL,
     TRAINED_ROWS,
+    Engine,
     Head,
     Schedule,
     check_same_run,
@@ -46,6 +47,7 @@ from nescio.training.prepare import (
     unlabeled_inputs,
     unlabeled_size,
 )
+from nescio.training.spread import forget, train_apart
 from nescio.training.state import State
 from nescio.training.update import lost_member
 
@@ -79,6 +81,7 @@ def train(
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
+    engine: Engine | None = None,
     progress: bool | None = None,
 ) -> Model:
     """Train `members` networks at once and return them as one model.
@@ -133,6 +136,8 @@ def train(
     seed: seed of the initial weights, the orders and all other random draws.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     checkpoint_seconds: time between checkpoints in `run`; it grows where writing one takes long.
+    engine: where members train, such as `nescio.core.engine("ray")`, whose workers take a part of
+      them each, to the same bits; None, or a local one: here, as one stack.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     config = configured(locals())
@@ -158,7 +163,9 @@ def train(
         config |= {} if others is None else {"unlabeled": digest(others)}
     rule = schedule_named(schedule)
     plan = _plan(loss, nets[0], pair, test, rule, augments, own, others, config)
-    return _run(plan, config, nets, own, run, checkpoint_seconds, progress)
+    several = engine is not None and engine.is_remote and len(nets) > 1
+    how = engine if several else None, checkpoint_seconds, progress
+    return _run(plan, config, nets, own, run, how)
 
 
 def _run(
@@ -167,24 +174,42 @@ def _run(
     nets: list[nn.Module],
     own: Own,
     run: str | Path | None,
-    seconds: float,
-    progress: bool | None,
+    how: tuple[Engine | None, float, bool | None],
 ) -> Model:
     """Train, or resume in the folder of a run, or read what a finished run left there."""
     if run is None:
-        state = _start(None, config, nets, plan, config["optimizer"])
-        run_loop(state, plan, Saver(None, config, seconds), progress)
+        state = _to_the_end(None, plan, config, nets, how)
         return _trained(nets[0], state, plan, config, own)
     with owned(make_folder(Path(run))):
         if (Path(run) / MODEL).exists():
             return _finished(Path(run), config, nets[0], plan)
         path = Path(run) / CHECKPOINT
-        state = _start(path, config, nets, plan, config["optimizer"])
-        run_loop(state, plan, Saver(path, config, seconds), progress)
+        state = _to_the_end(path, plan, config, nets, how)
         model = _trained(nets[0], state, plan, config, own)
         model.write(path.parent)
         path.unlink(missing_ok=True)
+        forget(path.parent)
         return model
+
+
+def _to_the_end(
+    path: Path | None,
+    plan: Plan,
+    config: Mapping[str, Any],
+    nets: list[nn.Module],
+    how: tuple[Engine | None, float, bool | None],
+) -> State:
+    """The state at the end of a run; one that was begun here goes on here.
+
+    how: the engine, the seconds between checkpoints, and whether to draw a progress bar.
+    """
+    engine, seconds, progress = how
+    state = _start(path, config, nets, plan, config["optimizer"])
+    if engine is not None and (path is None or not path.exists()):
+        folder = None if path is None else path.parent
+        return train_apart(state, plan, engine, folder, config, progress)
+    run_loop(state, plan, Saver(path, config, seconds), progress)
+    return state
 
 
 @one_thread()
@@ -271,7 +296,7 @@ def _start(
     weights, trained = starting_weights(nets, device)
     like: dict[str, Any] = {"dtype": plan.dtype, "device": device}
     nothing = torch.full((plan.epochs, members), torch.nan, **like)
-    rule = fresh(name, trained, apart=not plan.architecture.takes(plan.data[0].shape[1:]))
+    rule = fresh(name, trained)
     keeps = plan.patience or rule.is_exact  # members then leave with their weights
     return State(
         weights=weights,

@@ -1,6 +1,7 @@
 """What makes members differ: initial weights, batch order, bootstrap, or all of them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,8 +44,10 @@ def run(settings: Settings) -> Findings:
     """The spread of members on and off the data, by what makes them differ."""
     repeats = seeds(settings, 2 if settings.quick else 8)
     ways = (*WAYS, SHUFFLED)
-    cubics = _rows({way: [_cubic(way, seed) for seed in repeats] for way in ways})
-    spirals = _rows({way: [_spiral(way, seed, settings) for seed in repeats[:3]] for way in WAYS})
+    each = settings.engine_of(1).in_order
+    cubics = _rows({way: list(each(partial(_cubic, way), repeats)) for way in ways})
+    own = {way: partial(_spiral, way, settings=settings) for way in WAYS}
+    spirals = _rows({way: list(each(own[way], repeats[:3])) for way in WAYS})
     numbers = {
         world: {way: {key: one.numbers() for key, one in row.items()} for way, row in rows.items()}
         for world, rows in (("regression", cubics), ("spiral", spirals))

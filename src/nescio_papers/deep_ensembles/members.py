@@ -1,6 +1,7 @@
 """How many members: M = 1, 2, 5, 10, 20, as random parts of one ensemble of twenty."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,9 +32,11 @@ Row = dict[str, float]
 def run(settings: Settings) -> Findings:
     """Scores and uncertainties of both worlds by the number of members."""
     repeats = seeds(settings, 3 if settings.quick else 8)
-    cubics = [_cubic(seed) for seed in repeats]
+    engine = settings.engine_of(1)
+    cubics = list(engine.in_order(_cubic, repeats))
     epochs = 10 if settings.quick else 20
-    spirals = [_spiral(seed, epochs, settings) for seed in repeats[: 1 if settings.quick else 3]]
+    one = partial(_spiral, epochs=epochs, settings=settings)
+    spirals = list(engine.in_order(one, repeats[: 1 if settings.quick else 3]))
     result = {"regression": _joined(cubics), "spiral": _joined(spirals)}
     numbers: dict[str, Any] = {
         world: {

@@ -26,7 +26,6 @@ from nescio_papers.kit.images import ood_images as ood_images
 from nescio_papers.kit.images import spread as spread
 from nescio_papers.kit.listing import listing as listing
 from nescio_papers.kit.listing import named as named
-from nescio_papers.kit.processes import as_finished as as_finished
 from nescio_papers.kit.samples import Sample as Sample
 from nescio_papers.kit.samples import sample as sample
 from nescio_papers.kit.shares import at_least as at_least

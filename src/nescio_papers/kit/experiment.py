@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nescio.core import (
     DamagedError,
+    Engine,
+    LocalEngine,
     NescioError,
     file_digest,
     finite,
@@ -42,12 +44,18 @@ class Settings:
     seed: seed of the random draws.
     bits: whether entropies are in bits instead of nats.
     folder: folder of the run: a long part keeps unfinished work in folder / its name.
+    engine: where independent work runs; None: in processes of this machine, or in this one.
     """
 
     quick: bool = False
     seed: int = 0
     bits: bool = False
     folder: Path | None = None
+    engine: Engine | None = None
+
+    def engine_of(self, workers: int) -> Engine:
+        """Where independent work runs; without an engine, in so many processes."""
+        return self.engine or LocalEngine(workers)
 
     @property
     def base(self) -> float:

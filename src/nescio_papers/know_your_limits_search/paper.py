@@ -53,7 +53,13 @@ def search(settings: Settings) -> Findings:
     seed = settings.seed
     results = {
         model: random_search(
-            model, folder / model, trials=trials, workers=workers, seed=seed, epochs=EPOCHS
+            model,
+            folder / model,
+            trials=trials,
+            workers=workers,
+            seed=seed,
+            epochs=EPOCHS,
+            engine=settings.engine,
         )
         for model in MODELS
     }

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from nescio.core import (
+    Engine,
+    LocalEngine,
     NescioError,
     digest,
     load_manifest,
@@ -24,7 +26,6 @@ from nescio.core import (
     write_json,
 )
 from nescio.core.running import progress
-from nescio_papers.kit import as_finished
 from nescio_papers.know_your_limits_search.trial import (
     RESULTS,
     Ranges,
@@ -48,10 +49,12 @@ def random_search(
     epochs: int = 20,
     ranges: Ranges | None = None,
     show: bool | None = None,
+    engine: Engine | None = None,
 ) -> list[Record]:
     """Evaluate the trials that `folder` lacks, write table.csv and table.json; the best is first.
 
     model: "plain", "mc_dropout" or "bayes_by_backprop", on half-moons, by validation NLL.
+    engine: where trials run; None: in so many worker processes.
     """
     for name, value in {"trials": trials, "workers": workers, "epochs": epochs}.items():
         if value < 1:
@@ -65,21 +68,23 @@ def random_search(
     ]
     with owned(make_folder(Path(folder))):
         folder = _claim(Path(folder), config)
-        best_first = _sorted(_completed(folder / LEDGER, tasks, workers, show))
+        best_first = _sorted(
+            _completed(folder / LEDGER, tasks, engine or LocalEngine(workers), show)
+        )
         write_json(folder / "table.json", {"search": config, "trials": best_first})
         write_atomically(folder / "table.csv", _csv(best_first))
     return best_first
 
 
 def _completed(
-    path: Path, tasks: Sequence[Task], workers: int, show: bool | None
+    path: Path, tasks: Sequence[Task], engine: Engine, show: bool | None
 ) -> dict[int, Record]:
     """All trials by number, those that the ledger lacks evaluated and written to it."""
     done = _read(path)
     missing = [task for task in tasks if task.number not in done]
     with progress(len(tasks), f"search {tasks[0].model}", show=show) as advance:
         advance(len(tasks) - len(missing), lambda: _note(done))
-        for record in as_finished(evaluate, missing, workers):
+        for record in engine.as_finished(evaluate, missing):
             _append(path, record)
             done[record["trial"]] = record
             advance(1, lambda: _note(done))

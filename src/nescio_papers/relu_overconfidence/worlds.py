@@ -136,7 +136,8 @@ def _fit(
     make: Callable[[], nn.Module], data: Dataset, seeds: int, settings: Settings, **how: Any
 ) -> Model:
     chosen = {"learning_rate": 2e-3, "schedule": "cosine", "progress": False, **how}
-    return train(make, data.train, members=seeds, seed=settings.seed, **chosen)
+    where = settings.engine
+    return train(make, data.train, members=seeds, seed=settings.seed, engine=where, **chosen)
 
 
 def wide(model: Model) -> Model:

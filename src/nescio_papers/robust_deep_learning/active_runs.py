@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from nescio import nets
 from nescio.applications.active_learning import Curves, simulate
-from nescio.core import as_batch, generator
+from nescio.core import LocalEngine, as_batch, generator
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import (
     InData,
     Settings,
     all_images,
-    as_finished,
     folder_of,
     full_and_quick,
     size,
@@ -115,7 +114,11 @@ def curves(settings: Settings) -> dict[str, dict[str, Curves]]:
     """All learning curves by pool and method; those that are finished are read."""
     every = {MNIST: METHODS, REPEATED: ON_COPIES}
     tasks = [(settings, name, method) for part in every.values() for name, method in part.items()]
-    for _ in as_finished(run_method, tasks, budget(settings).workers):
+    if settings.engine is None:
+        workers = LocalEngine(budget(settings).workers)
+    else:
+        workers = LocalEngine(1)  # the methods one after the other, the seeds of each apart
+    for _ in workers.as_finished(run_method, tasks):
         pass
     return {
         pool: {name: Curves.load(folder(settings, name, method)) for name, method in part.items()}
@@ -151,6 +154,7 @@ def run_method(task: Task) -> None:
         schedule="cosine",
         seed=settings.seed,
         run=folder(settings, name, method),
+        engine=settings.engine,
         progress=False,
     )
 

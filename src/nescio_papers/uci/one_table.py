@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from nescio.core import NescioError
+from nescio.core import LocalEngine, NescioError
 from nescio_papers.data import uci_file
-from nescio_papers.kit import Findings, Settings, absent, as_finished, table
+from nescio_papers.kit import Findings, Settings, absent, table
 from nescio_papers.uci import published
 from nescio_papers.uci.choosing import Tried, best, search
 from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT, METHODS, Choice, recipe_of
@@ -47,7 +47,9 @@ def findings(work: Work) -> Findings:
     chains = [(work.name, work.settings, methods) for methods in CHAINS]
     found: dict[str, Any] = {}
     workers = 1 if work.settings.quick else torch.get_num_threads()  # a process costs seconds
-    for scores in as_finished(_chain, chains, workers):
+    if work.settings.engine is not None:
+        workers = 1  # the networks of all splits go to the engine instead
+    for scores in LocalEngine(workers).as_finished(_chain, chains):
         found |= scores
     rows = [len(part) for part in work.splits.rows[0]]
     numbers = {

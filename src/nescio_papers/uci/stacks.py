@@ -57,5 +57,6 @@ def _trained(
         standardize_targets=True,
         seed=derive(work.settings.seed, "uci", work.name),
         run=folder,
+        engine=work.settings.engine,
         progress=None if parent_process() is None else False,  # two bars would mix
     )

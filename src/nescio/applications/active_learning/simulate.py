@@ -21,6 +21,7 @@ from nescio.applications.active_learning.choose import choose, not_ood
 from nescio.applications.active_learning.curves import FILE, WORK, Curves
 from nescio.applications.active_learning.identity import settings_of
 from nescio.applications.active_learning.pick import as_acquisition
+from nescio.applications.active_learning.seeds_apart import run_apart
 from nescio.applications.active_learning.simulation import (
     Epochs,
     Simulation,
@@ -32,6 +33,7 @@ from nescio.applications.active_learning.simulation import (
 )
 from nescio.core import (
     Classification,
+    Engine,
     NescioError,
     check_same_run,
     derive,
@@ -64,6 +66,7 @@ def simulate(
     epochs: Epochs = 100,
     seed: int = 0,
     run: str | Path | None = None,
+    engine: Engine | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Curves:
@@ -97,6 +100,8 @@ def simulate(
     seed: seed of the random draws.
     run: folder for the state; the same call with the same folder continues, also to more labels.
       None: nothing is stored.
+    engine: where seeds run, such as `nescio.core.engine("ray")`, whose workers take a seed at a
+      time, to the curves of a run on one thread; None, or a local one: here, in one stack.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     options: options of `nescio.train`, such as `batch_size`, `learning_rate`, `schedule` and
       `augment`.
@@ -132,7 +137,7 @@ def simulate(
     )
     folder = None if run is None else make_folder(Path(run))
     with nullcontext() if folder is None else owned(folder):
-        return _run(simulation, folder, progress)
+        return _run(simulation, folder, progress, engine)
 
 
 def _inside(guard: Any, x: Tensor) -> Tensor:
@@ -154,9 +159,13 @@ def _validation(
     return torch.stack([drawn[~torch.isin(drawn, first)][:count] for drawn, first in own])
 
 
-def _run(simulation: Simulation, folder: Path | None, show: bool | None) -> Curves:
-    curves = _begun(simulation, folder)
-    steps = 1 + (simulation.labels - simulation.start.shape[1]) // simulation.size
+def _run(
+    simulation: Simulation, folder: Path | None, show: bool | None, engine: Engine | None
+) -> Curves:
+    curves, steps = _begun(simulation, folder), _steps(simulation)
+    apart = engine is not None and engine.is_remote and len(simulation.seeds) > 1
+    if engine is not None and apart and len(curves.labels) < steps:
+        return run_apart(_to_the_end, simulation, curves, engine, folder, show)
     with progress_bar(steps, curves.acquisition, show=show) as advance:
         advance(min(steps, len(curves.labels)), str)
         while len(curves.labels) < steps:
@@ -165,6 +174,18 @@ def _run(simulation: Simulation, folder: Path | None, show: bool | None) -> Curv
                 curves.save(folder / FILE)
             advance(1, partial(_note, curves))
     return curves.first(steps)
+
+
+def _steps(simulation: Simulation) -> int:
+    return 1 + (simulation.labels - simulation.start.shape[1]) // simulation.size
+
+
+def _to_the_end(simulation: Simulation, curves: Curves) -> Curves:
+    """All steps that are left, without a word."""
+    steps = _steps(simulation)
+    while len(curves.labels) < steps:
+        curves = _step(simulation, curves, last=len(curves.labels) == steps - 1)
+    return curves
 
 
 def _note(curves: Curves) -> str:

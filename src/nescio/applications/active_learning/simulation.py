@@ -4,7 +4,7 @@ Every draw is a function of (seed, number of the seed, number of labels), never 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -53,6 +53,12 @@ class Simulation:
     def numbers(self, row: int) -> list[int]:
         """The members of a seed, by their positions in the stack."""
         return list(range(row * self.members, (row + 1) * self.members))
+
+    def of(self, row: int) -> "Simulation":
+        """The same of one seed alone."""
+        some = slice(row, row + 1)
+        own = {"start": self.start[some].clone(), "validation": self.validation[some].clone()}
+        return replace(self, seeds=self.seeds[some], **own)
 
     def draws(self, purpose: str, row: int, labels: int) -> int:
         """A seed for what a seed of the simulation does at a number of labels."""

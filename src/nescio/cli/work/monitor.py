@@ -39,7 +39,8 @@ FILES = 1024  # digests that a state remembers
 def monitor_named(
     reference: str,
     streams: tuple[str, ...],
-    state: str,
+    state: str | None,
+    log: str | None,
     net_name: str | None,
     weights: str | None,
     false_alarm: float,
@@ -47,6 +48,17 @@ def monitor_named(
     seed: int,
 ) -> None:
     """Read the scores of `streams`, save the state, and end with the status of the alarm."""
+    if log is not None:
+        from nescio.cli.work.monitor_log import monitor_log
+
+        if streams or state is not None or plot is not None:
+            raise NescioError("--log goes without STREAMS, --state and --plot: all is in the log")
+        monitor_log(log, reference, net_name, weights)
+        return
+    if not streams or state is None:
+        raise NescioError(
+            "give the files of the stream and --state FILE, or --log LOG for that of a service"
+        )
     is_guard = reference.endswith(".safetensors")
     whole = _calibration if is_guard else _scores
     known = np.concatenate([_far(scores) for scores in whole(reference)])

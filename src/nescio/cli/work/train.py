@@ -55,6 +55,7 @@ def train_named(
     words = dict(setting(option) for option in options.pop("options"))
     options["batch_size"] = options["batch_size"] or None
     names = listed(options.pop("class_names")) or None
+    options["engine"] = opt.engine_named(options["engine"], options.pop("address"))
     table = {name: options.pop(name) for name in ("target", "regression")}
     table["class_names"] = names
     done = run_recipe(recipe, data_name, net_name, run, words, table=table, **options)

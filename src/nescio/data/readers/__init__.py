@@ -7,6 +7,7 @@ from nescio.data.readers.csv import csv_words as csv_words
 from nescio.data.readers.open_stream import columns_of as columns_of
 from nescio.data.readers.open_stream import is_streamed as is_streamed
 from nescio.data.readers.open_stream import is_table as is_table
+from nescio.data.readers.open_stream import is_there as is_there
 from nescio.data.readers.open_stream import open_stream as open_stream
 from nescio.data.readers.open_stream import row_of as row_of
 from nescio.data.readers.stream import Stream as Stream

@@ -9,7 +9,7 @@ from nescio.core import NescioError, did_you_mean
 from nescio.data.readers.arrays import npy_stream, npz_stream
 from nescio.data.readers.csv import csv_columns, csv_row, csv_stream
 from nescio.data.readers.image_folders import folder_stream
-from nescio.data.readers.parquet import parquet_columns, parquet_stream
+from nescio.data.readers.parquet import is_parquet, matching, parquet_columns, parquet_stream
 from nescio.data.readers.stream import Stream
 from nescio.data.readers.ts import ts_stream
 
@@ -32,6 +32,9 @@ def is_streamed(path: str | Path) -> bool:
 
 def open_stream(path: str | Path, **options: Any) -> Stream:
     """Open inputs: .npy, .npz with `x`, .csv (.gz, .xz), .parquet, .ts, or a folder of images.
+
+    A folder of .parquet files, or a pattern such as rows/*.parquet, is one table, in the order of
+    their names.
 
     Options are those of the kind of file: columns, without and keep of tables, header of CSV,
     array of .npz, length of .ts, size and mode of images.
@@ -62,6 +65,8 @@ def columns_of(path: str | Path, *, header: bool | None = None) -> tuple[str, ..
 
 def is_table(path: str | Path) -> bool:
     """Whether a path is that of a table with named columns."""
+    if is_parquet(path):
+        return True
     tables = [end for end, reader in READERS.items() if reader in (csv_stream, parquet_stream)]
     return str(path).lower().endswith(tuple(tables))
 
@@ -72,7 +77,15 @@ def row_of(path: str | Path, row: int, *, header: bool | None = None) -> str:
     return csv_row(path, row, header=header) if lines else f"row {row}"
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether there is a file or a folder of this name, or Parquet files of this pattern."""
+    path = Path(path)
+    return path.exists() or (is_parquet(path) and bool(matching(path)))
+
+
 def _reader(path: Path) -> Callable[..., Stream]:
+    if is_parquet(path) and is_there(path):
+        return parquet_stream
     if not path.exists():
         raise NescioError(f"there is no file {path}; check the name")
     endings = [ending for ending in READERS if path.name.lower().endswith(ending)]

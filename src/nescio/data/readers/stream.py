@@ -103,6 +103,7 @@ class Stream:
     bytes_each: int = 4  # of a number
     kept: Kept | None = None  # columns of text that are copied through, of any samples
     unreadable: Mapping[int, str] = field(default_factory=dict)  # samples that are all NaN: why
+    sharded: bool = False  # whether other processes can read it, from any sample on
 
     def __repr__(self) -> str:
         samples = "?" if self.total is None else self.total
@@ -213,22 +214,34 @@ def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]])
 
     Samples after the last request are read on; others are searched from the start.
     """
-    at, rest, coming = 0, np.empty((0, len(names)), str), parts(0)
+    return _KeptInOrder(tuple(names), parts)
 
-    def kept(first: int, count: int) -> Mapping[str, Words]:
-        nonlocal at, rest, coming
-        if first != at:
-            rest, coming = rest[:0], parts(first)
+
+@dataclass
+class _KeptInOrder:
+    """Columns of text, and how far they were read; a copy in another process starts anew."""
+
+    names: tuple[str, ...]
+    parts: Callable[[int], Iterator[Words]]
+    at: int = 0
+    rest: Words | None = None
+    coming: Iterator[Words] | None = None
+
+    def __reduce__(self) -> Any:
+        return _KeptInOrder, (self.names, self.parts)
+
+    def __call__(self, first: int, count: int) -> Mapping[str, Words]:
+        if first != self.at or self.coming is None:
+            self.rest, self.coming = None, self.parts(first)
+        rest = np.empty((0, len(self.names)), str) if self.rest is None else self.rest
         waiting, there = [rest], len(rest)
-        while there < count and (part := next(coming, None)) is not None:
+        while there < count and (part := next(self.coming, None)) is not None:
             waiting.append(part)
             there += len(part)
         whole = np.concatenate(waiting)
-        found, rest = whole[:count], whole[count:].copy()
-        at = first + len(found)
-        return {name: found[:, place] for place, name in enumerate(names)}
-
-    return kept
+        found, self.rest = whole[:count], whole[count:].copy()
+        self.at = first + len(found)
+        return {name: found[:, place] for place, name in enumerate(self.names)}
 
 
 def _digest(array: Any) -> str:
