@@ -148,7 +148,8 @@ def own_modules() -> list[ModuleType]:
         if file is None or name == "__main__" or name.split(".")[0] in OWN:
             continue
         path = Path(file).resolve()
-        if path.suffix == ".py" and not any(place in path.parents for place in installed):
+        own = path.suffix == ".py" and not any(place in path.parents for place in installed)
+        if own and path.is_file():
             found.append(module)
     return found
 
