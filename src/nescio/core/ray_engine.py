@@ -20,6 +20,7 @@ from nescio.core.errors import NescioError, NescioWarning, warn
 from nescio.version import VERSION
 
 RETRIES = 10  # times that a task is begun again after its worker died
+ATTEMPTS = 3  # to start a cluster of this machine
 SECONDS = 10.0  # after which a cluster that does not answer is given up
 QUIET = {  # what Ray would say or send otherwise; the user's own settings stay
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -92,17 +93,11 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
         _check_answers(address)
     own = {"num_cpus": workers or processors(), "include_dashboard": False}
     options: dict[str, Any] = own if address in (None, "local") else {}
+    options |= {"address": address or "local", "log_to_driver": False, "logging_level": "ERROR"}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level="ERROR",
-                **options,
-            )
-            _made.append(address)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        _init(ray, options)
+        _made.append(address)
+    except Exception as error:  # Ray raises many kinds, also plain ones
         why = " ".join(str(error).split())
         if "ersion mismatch" in why:
             raise NescioError(
@@ -112,6 +107,19 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
         raise NescioError(
             f"cannot connect to the Ray cluster {address or 'of this machine'}: {why}"
         ) from error
+
+
+def _init(ray: Any, options: dict[str, Any], attempts: int = ATTEMPTS) -> None:
+    """Connect; a cluster that a busy machine did not start in Ray's half minute is tried again."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(**options)
+    except Exception as error:
+        ray.shutdown()
+        if attempts == 1 or "timed out during startup" not in str(error):
+            raise
+        _init(ray, options, attempts - 1)
 
 
 def _check_answers(address: str) -> None:
