@@ -1,42 +1,18 @@
 """Rows that workers read and decide about: the bytes of a run without them."""
 
-from contextlib import contextmanager
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 
 import nescio
 from nescio import nets
-from nescio.core import LocalEngine, NescioError, one_thread
-from nescio.core.engines import _Here
+from nescio.core import NescioError
 from nescio.data.readers import open_stream
 from nescio.guards import shards
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 SMALL = {"batch_bytes": 20_000, "progress": False}  # 38 rows at a time
-
-
-@dataclass(frozen=True)
-class Workers(LocalEngine):
-    """Workers in this process, each with one thread."""
-
-    name = "workers"
-    last: int = 1000  # tasks after which the machine goes down
-
-    @contextmanager
-    def pool(self, work, most):
-        left = iter(range(self.last))
-
-        @one_thread()
-        def one(task):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return work(task)
-
-        yield _Here(one)
 
 
 @pytest.fixture(scope="module")
@@ -70,36 +46,36 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_the_bytes_are_those_of_a_run_without_workers(tmp_path, made, folder, ending):
+def test_the_bytes_are_those_of_a_run_without_workers(tmp_path, made, folder, ending, workers):
     stream = open_stream(folder, keep="id")
     here = nescio.score(made, stream, tmp_path / f"here{ending}", **SMALL)
     stream = open_stream(folder / "*.parquet", keep="id")
-    there = nescio.score(made, stream, tmp_path / f"there{ending}", engine=Workers(2), **SMALL)
+    there = nescio.score(made, stream, tmp_path / f"there{ending}", engine=workers(2), **SMALL)
     assert (tmp_path / f"here{ending}").read_bytes() == (tmp_path / f"there{ending}").read_bytes()
     assert (here.inputs, here.decisions, here.rules) == (758, there.decisions, there.rules)
     assert here.not_finite == there.not_finite == 3
 
 
-def test_a_run_that_was_stopped_goes_on_with_or_without_workers(tmp_path, made, folder):
+def test_a_run_that_was_stopped_goes_on_with_or_without_workers(tmp_path, made, folder, workers):
     whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
     nescio.score(made, open_stream(folder, keep="id"), whole, **SMALL)
     with pytest.raises(KeyboardInterrupt):
-        nescio.score(made, open_stream(folder, keep="id"), out, engine=Workers(2, last=2), **SMALL)
+        nescio.score(made, open_stream(folder, keep="id"), out, engine=workers(2, last=2), **SMALL)
     done = len(list((tmp_path / "out.csv.parts").glob("*.csv")))
     assert done == 2 * shards.PARTS
     with pytest.raises(KeyboardInterrupt):
-        nescio.score(made, open_stream(folder, keep="id"), out, engine=Workers(2, last=1), **SMALL)
+        nescio.score(made, open_stream(folder, keep="id"), out, engine=workers(2, last=1), **SMALL)
     nescio.score(made, open_stream(folder, keep="id"), out, **SMALL)
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_other_inputs_than_parquet_are_refused(tmp_path, made):
+def test_other_inputs_than_parquet_are_refused(tmp_path, made, workers):
     x = np.zeros((500, 3), np.float32)
     with pytest.raises(NescioError, match="read Parquet files"):
-        nescio.score(made, x, tmp_path / "out.csv", engine=Workers(2), **SMALL)
+        nescio.score(made, x, tmp_path / "out.csv", engine=workers(2), **SMALL)
 
 
-def test_what_fits_into_one_part_needs_no_workers(tmp_path, made, folder):
+def test_what_fits_into_one_part_needs_no_workers(tmp_path, made, folder, workers):
     stream = open_stream(folder / "1.parquet", without="id")
-    found = nescio.score(made, stream, tmp_path / "out.csv", engine=Workers(2, last=0), **SMALL)
+    found = nescio.score(made, stream, tmp_path / "out.csv", engine=workers(2, last=0), **SMALL)
     assert found.inputs == 7

@@ -1,7 +1,5 @@
 """Members that train apart have the bits that they have in one stack."""
 
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -10,30 +8,9 @@ from torch import nn
 
 import nescio
 from nescio import nets
-from nescio.core import LocalEngine, NescioError, one_thread
-from nescio.core.engines import _Here
+from nescio.core import LocalEngine, NescioError
 from nescio.training import spread
 from nescio.training.spread import FOLDER
-
-
-@dataclass(frozen=True)
-class Workers(LocalEngine):
-    """So many workers, one after the other in this process, each with one thread."""
-
-    name = "workers"
-    last: int = 1000  # tasks after which the machine goes down
-
-    @contextmanager
-    def pool(self, work, most):
-        left = iter(range(self.last))
-
-        @one_thread()
-        def one(task):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return work(task)
-
-        yield _Here(one)
 
 
 def rows(count=192, features=8):
@@ -82,15 +59,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_members_apart_have_the_bits_of_one_stack(name):
+def test_members_apart_have_the_bits_of_one_stack(name, workers):
     make, data, options = CASES[name]
     options = {"members": 5, "epochs": 3, "batch_size": 32, "progress": False, **options}
     whole = nescio.train(make, data(), **options)
-    for workers in (2, 5):
-        same(whole, nescio.train(make, data(), engine=Workers(workers), **options))
+    for count in (2, 5):
+        same(whole, nescio.train(make, data(), engine=workers(count), **options))
 
 
-def test_a_stack_is_cut_where_members_lie_in_memory_as_the_first_one_does(monkeypatch):
+def test_a_stack_is_cut_where_members_lie_in_memory_as_the_first_one_does(monkeypatch, workers):
     seen = []
 
     def parts(*given):
@@ -100,9 +77,9 @@ def test_a_stack_is_cut_where_members_lie_in_memory_as_the_first_one_does(monkey
     original = spread._parts
     monkeypatch.setattr(spread, "_parts", parts)
     options = {"members": 18, "epochs": 1, "batch_size": 32, "progress": False}
-    nescio.train(TANH, rows(), engine=Workers(4), **options)
-    nescio.train(ODD, rows(features=5), engine=Workers(4), **options)
-    nescio.train(CASES["images"][0], images(), engine=Workers(4), **options)
+    nescio.train(TANH, rows(), engine=workers(4), **options)
+    nescio.train(ODD, rows(features=5), engine=workers(4), **options)
+    nescio.train(CASES["images"][0], images(), engine=workers(4), **options)
     assert [[len(part) for part in one] for one in seen] == [[4, 4, 4, 4, 2], [16, 2], 18 * [1]]
 
 
@@ -115,32 +92,32 @@ def test_a_member_alone_is_that_of_the_ensemble():
         assert torch.equal(tensor[3:], alone.tensors[name])
 
 
-def test_members_that_are_finished_are_not_trained_again(tmp_path):
+def test_members_that_are_finished_are_not_trained_again(tmp_path, workers):
     make, data, _ = CASES["images"]
     options = {"members": 5, "epochs": 1, "batch_size": 32, "progress": False}
     whole = nescio.train(make, data(), run=tmp_path / "whole", **options)
     options["run"] = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        nescio.train(make, data(), engine=Workers(2, last=3), **options)
+        nescio.train(make, data(), engine=workers(2, last=3), **options)
     assert len(list((tmp_path / "run" / FOLDER).iterdir())) == 3
     with pytest.raises(NescioError, match="epochs"):
-        nescio.train(make, data(), engine=Workers(2), **{**options, "epochs": 2})
-    same(whole, nescio.train(make, data(), engine=Workers(3, last=2), **options))
+        nescio.train(make, data(), engine=workers(2), **{**options, "epochs": 2})
+    same(whole, nescio.train(make, data(), engine=workers(3, last=2), **options))
     assert not (tmp_path / "run" / FOLDER).exists()
-    same(whole, nescio.train(make, data(), engine=Workers(3, last=0), **options))
+    same(whole, nescio.train(make, data(), engine=workers(3, last=0), **options))
 
 
-def test_parts_of_a_stack_may_be_cut_otherwise_when_a_run_goes_on(tmp_path):
+def test_parts_of_a_stack_may_be_cut_otherwise_when_a_run_goes_on(tmp_path, workers):
     make, data, _ = CASES["tanh"]
     options = {"members": 6, "epochs": 2, "batch_size": 32, "progress": False}
     whole = nescio.train(make, data(), run=tmp_path / "whole", **options)
     options["run"] = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        nescio.train(make, data(), engine=Workers(3, last=2), **options)
-    same(whole, nescio.train(make, data(), engine=Workers(5, last=2), **options))
+        nescio.train(make, data(), engine=workers(3, last=2), **options)
+    same(whole, nescio.train(make, data(), engine=workers(5, last=2), **options))
 
 
-def test_a_run_that_was_begun_here_goes_on_here(tmp_path, monkeypatch):
+def test_a_run_that_was_begun_here_goes_on_here(tmp_path, monkeypatch, workers):
     make, data, _ = CASES["tanh"]
     options = {"members": 3, "epochs": 4, "progress": False, "run": tmp_path / "run"}
     from nescio.training import loop
@@ -157,7 +134,7 @@ def test_a_run_that_was_begun_here_goes_on_here(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         nescio.train(make, data(), checkpoint_seconds=0, **options)
     monkeypatch.setattr(loop, "_end_epoch", original)
-    going_on = nescio.train(make, data(), engine=Workers(3, last=0), **options)
+    going_on = nescio.train(make, data(), engine=workers(3, last=0), **options)
     options["run"] = tmp_path / "whole"
     same(nescio.train(make, data(), **options), going_on)
 
