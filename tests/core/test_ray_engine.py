@@ -17,7 +17,7 @@ import nescio
 from nescio import metrics, nets
 from nescio.applications.active_learning import simulate
 from nescio.cli.main import main
-from nescio.core import NescioError, engine, ray_engine
+from nescio.core import NescioError, engine, quiet, ray_engine
 from nescio.monitoring import merge, monitor
 
 MODULE = """
@@ -178,8 +178,9 @@ def test_commands_have_the_results_of_a_local_run(ray, guarded):
 def watched(made, seed):
     """What a shard says: a sketch of its scores, and a monitor of them."""
     draws = torch.Generator().manual_seed(seed)
-    scores = made(torch.randn(300, 2, generator=draws)).score
-    ood = made(3 + torch.randn(200, 2, generator=draws)).score
+    with quiet():
+        scores = made(torch.randn(300, 2, generator=draws)).score
+        ood = made(3 + torch.randn(200, 2, generator=draws)).score
     own = monitor(made, shard=seed, shards=3).update(scores)
     return metrics.sketch(scores.double().numpy(), ood.double().numpy()), own
 
