@@ -26,7 +26,7 @@ QUIET = {  # what Ray would say or send otherwise; the user's own settings stay
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_made: list[str | None] = []  # the address of the connection that was made here
+_connecting: list["RayEngine"] = []  # the engine that made the connection, if one did
 OWN = ("nescio", "nescio_papers")  # packages that the workers have
 
 
@@ -66,12 +66,13 @@ class RayEngine(Engine):
         ray = package()
         if not ray.is_initialized():
             _connect(ray, self.address or os.environ.get("RAY_ADDRESS"), self.workers)
+            _connecting[:] = [self]
         return ray
 
     def close(self) -> None:
-        """End the connection, and the cluster, if they were made here."""
-        if _made:
-            _made.clear()
+        """End the connection, and the cluster, if this engine made them."""
+        if any(one is self for one in _connecting):
+            _connecting.clear()
             package().shutdown()
 
 
@@ -96,7 +97,6 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
     options |= {"address": address or "local", "log_to_driver": False, "logging_level": "ERROR"}
     try:
         _init(ray, options)
-        _made.append(address)
     except Exception as error:  # Ray raises many kinds, also plain ones
         why = " ".join(str(error).split())
         if "ersion mismatch" in why:
