@@ -182,7 +182,7 @@ class ServedGuards:
         return self._version(served, served.load(path), path)
 
     def _version(self, served: Served, guard: Any, path: Path | None) -> Version:
-        from nescio.guards.steady import Steady
+        from nescio.guards import Steady
 
         if isinstance(guard, MapGuard) or not isinstance(guard, (Guard, RegressionGuard)):
             raise NescioError(
