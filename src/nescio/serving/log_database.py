@@ -21,6 +21,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from nescio.core import DamagedError, NescioError
+from nescio.serving.log_checkpoints import LARGEST, Checkpoints
 from nescio.serving.log_schema import SPACE
 
 BUSY = 5.0  # seconds that a writer waits for another one
@@ -102,6 +103,7 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")  # what retention deletes is overwritten
+    connection.execute(f"PRAGMA wal_autocheckpoint = {LARGEST}")
     connection.execute("PRAGMA journal_size_limit = 67108864")
 
 
@@ -214,6 +216,7 @@ class Database:
         self.connected = 0  # times; what is remembered of the database may be wrong after one
         event.listen(self.engine, "connect", self._count)
         self._lock = threading.Lock()
+        self._checkpoints = None if place.path is None else Checkpoints(place.path)
         self._file = None if place.path is None else file_identity(place.path)
 
     @property
@@ -237,6 +240,8 @@ class Database:
             open_one = self.engine.connect().execution_options(writes=True)
             with open_one as connection, connection.begin():
                 yield connection
+        if self._checkpoints is not None:
+            self._checkpoints.wrote()
 
     def use_wal(self) -> None:
         """Set what a file of SQLite remembers; it is not touched before it is known for a log."""
@@ -257,6 +262,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         self.engine.dispose()
 
     def _count(self, _connection: object, _record: object) -> None:
