@@ -378,6 +378,7 @@ class Service:
             time=time.time(),
             replica=self.settings.replica,
             keep=self.settings.keep_inputs,
+            keep_all=self.settings.all_inputs,
         )
 
     def _picks(
