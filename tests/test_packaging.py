@@ -26,6 +26,7 @@ TOOLS |= {"psycopg", "schemathesis", "opentelemetry-sdk", "tritonclient", "kuber
 TOOLS |= {"mlflow-skinny", "pandas", "mkdocs-material", "mkdocstrings"}
 # read where a user has them; nothing needs them
 OFFERED = {"pytest", "pandas", "polars", "jax", "lightning", "cryptography", "opentelemetry"}
+OFFERED |= {"starlette", "pydantic"}  # FastAPI brings them
 
 
 def bounds(requirements: list[str]) -> dict[str, str]:

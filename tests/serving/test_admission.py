@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 
 
 def test_nothing_is_measured_while_few_wait():
-    admission = Admission(1000)
+    admission = Admission(most=1000)
     for time in range(10):
         admission.measure(time, 3 * time, BUSY - 1)
     assert admission.rate is None
@@ -22,7 +22,7 @@ def test_nothing_is_measured_while_few_wait():
 
 
 def test_as_many_are_accepted_as_are_decided_in_half_a_second():
-    admission = Admission(1000)
+    admission = Admission(most=1000)
     for time in range(50):
         admission.measure(time, 600 * time, 300)
     assert admission.rate == pytest.approx(600)
@@ -30,7 +30,7 @@ def test_as_many_are_accepted_as_are_decided_in_half_a_second():
 
 
 def test_a_slow_guard_is_measured_over_its_batches():
-    admission = Admission(1000)
+    admission = Admission(most=1000)
     for tick in range(1000):
         admission.measure(0.1 * tick, 128 * (tick // 20), 300)  # 128 rows every 2 seconds
     assert admission.rate == pytest.approx(64, rel=0.1)
@@ -38,7 +38,7 @@ def test_a_slow_guard_is_measured_over_its_batches():
 
 
 def test_the_limit_follows_a_change_and_stays_within_its_bounds():
-    admission = Admission(1000)
+    admission = Admission(most=1000)
     for time in range(50):
         admission.measure(time, 9000 * time, 300)
     assert admission.limit == 1000

@@ -90,8 +90,7 @@ def score(
     """
     from nescio.cli.data_names import guarded_stream  # its help needs none of this
     from nescio.cli.networks import load_guard
-    from nescio.guards import MapGuard
-    from nescio.guards.resumable_table import rows_done
+    from nescio.guards import MapGuard, rows_done
     from nescio.guards.score import score as write_decisions
 
     opt.resumable()

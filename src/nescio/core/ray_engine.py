@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nescio.core.engines import RAY, Engine, Pool, processors
+from nescio.core.engines import RAY, Engine, TaskPool, processors
 from nescio.core.errors import NescioError, NescioWarning, warn
 from nescio.version import VERSION
 
@@ -47,11 +47,15 @@ class RayEngine(Engine):
     name = RAY
 
     @contextmanager
-    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[Pool]:
+    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[TaskPool]:
         """The workers of the cluster, to which `work` is sent once; most: not more of them."""
         ray = self.connected()
         send_own_modules()
-        pool = _Tasks(ray, ray.put(work), self.size() if most is None else min(self.size(), most))
+        pool = _Tasks(
+            ray=ray,
+            work=ray.put(work),
+            workers=self.size() if most is None else min(self.size(), most),
+        )
         try:
             yield pool
         finally:
@@ -117,7 +121,8 @@ def _init(ray: Any, options: dict[str, Any], attempts: int = ATTEMPTS) -> None:
             ray.init(**options)
     except Exception as error:
         ray.shutdown()
-        if attempts == 1 or "timed out during startup" not in str(error):
+        why = str(error)  # Ray has no class of its own for it
+        if attempts == 1 or "timed out during startup" not in why:
             raise
         _init(ray, options, attempts - 1)
 
@@ -162,7 +167,7 @@ def own_modules() -> list[ModuleType]:
     return found
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Tasks:
     """Tasks of a cluster."""
 

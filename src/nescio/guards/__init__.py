@@ -19,7 +19,11 @@ from nescio.guards.largest_coverage import upper_bound as upper_bound
 from nescio.guards.map_decisions import MapDecisions as MapDecisions
 from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
+from nescio.guards.regression_decisions import interval_columns as interval_columns
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
+from nescio.guards.resumable_table import format_of as format_of
+from nescio.guards.resumable_table import rows_done as rows_done
+from nescio.guards.score import fingerprint as fingerprint
 from nescio.guards.splitting import fewest_samples as fewest_samples
 from nescio.guards.steady import Steady as Steady
 from nescio.guards.table_text import json_objects as json_objects

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nescio.serving.decision_log import open_log as open_log
     from nescio.serving.exported import export_decisions as export_decisions
     from nescio.serving.keys import Keys as Keys
+    from nescio.serving.keys import new_key as new_key
     from nescio.serving.log_records import Action as Action
     from nescio.serving.log_records import Entry as Entry
     from nescio.serving.log_records import KeptInput as KeptInput
@@ -32,7 +33,7 @@ NAMES = {  # of modules, by the one that has them
     "client": "Client",
     "decision_log": "DecisionLog open_log",
     "exported": "export_decisions",
-    "keys": "Keys",
+    "keys": "Keys new_key",
     "log_records": "Action Entry KeptInput Label Logged",
     "retention": "Retention retain",
     "served_guards": "version_of",

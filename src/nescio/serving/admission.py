@@ -14,7 +14,7 @@ WINDOW = 0.5  # seconds of a measurement, at least
 NEWEST = 0.5  # weight of the last measurement
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Admission:
     """The limit of rows that wait at a time.
 

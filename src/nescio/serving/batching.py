@@ -100,7 +100,7 @@ class Batcher:
         self.wait, self.max_batch, self.queue = batch_ms / 1000, max_batch, queue
         self.timeout = timeout
         self.rows = 0  # that wait, are decided or are written; only the loop changes it
-        self.admission = Admission(queue)
+        self.admission = Admission(most=queue)
         self._decided = 0  # rows so far
         self._lock = Lock()
         self._waiting: dict[int, deque[QueuedRequest]] = {}  # by the version

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import writing_atomically
-from nescio.guards.resumable_table import format_of
+from nescio.guards import format_of
 from nescio.serving.decision_log import DecisionLog
 from nescio.serving.log_records import Logged
 

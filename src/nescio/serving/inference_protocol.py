@@ -165,7 +165,7 @@ def _outputs(version: Version) -> list[tuple[str, str]]:
     guard = version.guard
     found = [("id", "BYTES"), ("decision", "BYTES")]
     if hasattr(guard, "targets"):
-        from nescio.guards.regression_decisions import interval_columns
+        from nescio.guards import interval_columns
 
         numbers = [*interval_columns(guard.names, guard.targets), "p_value", "score"]
         return [

@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Any
 
 from nescio.core import NescioError, did_you_mean, load
-from nescio.guards import Guard, MapGuard, RegressionGuard
-from nescio.guards.score import fingerprint
+from nescio.guards import Guard, MapGuard, RegressionGuard, fingerprint
 
 DIGITS = 16  # of the fingerprint that is a guard's version
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."

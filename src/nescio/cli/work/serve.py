@@ -30,8 +30,8 @@ def serve_named(
 ) -> None:
     """Serve guard files, or add a key."""
     try:
+        from nescio.serving import new_key as add_key
         from nescio.serving import server
-        from nescio.serving.keys import new_key as add_key
     except ImportError as error:
         raise NescioError(f"{NEEDED} ({error})") from error
     if new_key is not None:
@@ -75,7 +75,7 @@ def settings_of(
     **same: Any,
 ) -> Any:
     """The settings of a service from the words of the command."""
-    from nescio.serving.service_settings import ServiceSettings
+    from nescio.serving import ServiceSettings
 
     if guards_folder is not None and not Path(guards_folder).is_dir():
         raise NescioError(f"--guards-folder: there is no folder {guards_folder}")
