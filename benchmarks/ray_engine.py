@@ -60,10 +60,11 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
-def ensemble(ray: Engine) -> dict[str, Any]:
+def ensemble(ray: Engine, share: float) -> dict[str, Any]:
     """Ten convolutional networks: on one thread here, and by the workers."""
     draws = torch.Generator().manual_seed(0)
-    data = torch.rand(2048, 1, 28, 28, generator=draws), torch.arange(2048) % 10
+    count = max(64, int(2048 * share))
+    data = torch.rand(count, 1, 28, 28, generator=draws), torch.arange(count) % 10
 
     def make() -> nn.Module:
         made: nn.Module = nets.small_cnn((1, 28, 28), 10)
@@ -149,9 +150,9 @@ def _megabytes(pid: int) -> float:
     return sum(private) / 1024
 
 
-def score(ray: Engine, rows: int = ROWS) -> dict[str, Any]:
+def score(ray: Engine, share: float) -> dict[str, Any]:
     """Rows of Parquet files: on one thread here, and by the workers, of which one is killed."""
-    made = guarded()
+    made, rows = guarded(), int(ROWS * share)
     with TemporaryDirectory() as name:
         folder = Path(name)
         place = written(folder, rows)
@@ -187,23 +188,23 @@ def _digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def slope(ray: Engine) -> dict[str, Any]:
+def slope(ray: Engine, share: float) -> dict[str, Any]:
     """Seconds of scoring against rows, by the workers, and the line through them."""
-    made, seconds = guarded(), []
+    made, seconds, sizes = guarded(), [], [int(rows * share) for rows in SIZES]
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for rows in SIZES:
+        for rows in sizes:
             place = written(folder, rows)
             out = folder / f"{rows}.parquet"
             seconds.append(
                 timed(lambda: nescio.score(made, place, out, engine=ray, progress=False))[0]  # noqa: B023
             )
-    per_row, first = np.polyfit(SIZES, seconds, 1)
-    line = first + per_row * np.array(SIZES)
+    per_row, first = np.polyfit(sizes, seconds, 1)
+    line = first + per_row * np.array(sizes)
     worst = float(np.abs(line / np.array(seconds) - 1).max())
     each = 1 / (per_row * WORKERS)
     return {
-        "rows": list(SIZES),
+        "rows": sizes,
         "seconds": seconds,
         "intercept, s": float(first),
         "microseconds per row": 1e6 * float(per_row),
@@ -213,7 +214,7 @@ def slope(ray: Engine) -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Callable[[Engine], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[Engine, float], dict[str, Any]]] = {
     "ensemble": ensemble,
     "score": score,
     "slope": slope,
@@ -224,13 +225,15 @@ def main() -> None:
     """Measure, and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("parts", nargs="*", default=[], help=f"of {', '.join(PARTS)}; all")
-    chosen = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("--share", type=float, default=1.0, help="of the rows and images")
+    given = parser.parse_args()
+    chosen = given.parts or list(PARTS)
     torch.set_num_threads(1)
     ray, start = started()
     found: dict[str, Any] = {"load before": os.getloadavg()[0], "start of the cluster, s": start}
     try:
         for name in chosen:
-            found[name] = PARTS[name](ray)
+            found[name] = PARTS[name](ray, given.share)
             for what, value in found[name].items():
                 shown = f"{value:.4g}" if isinstance(value, float) else value
                 print(f"{name:10} {what:42} {shown}", flush=True)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Workers that are at hand."""
 
     workers: int
@@ -50,7 +50,9 @@ class Engine:
     workers: int | None = None
     name = LOCAL
 
-    def pool(self, work: Callable[[Any], Any], most: int | None) -> AbstractContextManager[Pool]:
+    def pool(
+        self, work: Callable[[Any], Any], most: int | None
+    ) -> AbstractContextManager[WorkerPool]:
         """Workers for `work`; most: not more of them."""
         raise NotImplementedError
 
@@ -97,7 +99,7 @@ class LocalEngine(Engine):
     """
 
     @contextmanager
-    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[Pool]:
+    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[WorkerPool]:
         """Processes for `work`; most: not more of them."""
         count = self.size() if most is None else min(self.size(), most)
         if count == 1:

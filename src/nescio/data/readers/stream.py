@@ -214,10 +214,10 @@ def kept_in_order(names: Sequence[str], parts: Callable[[int], Iterator[Words]])
 
     Samples after the last request are read on; others are searched from the start.
     """
-    return _KeptInOrder(tuple(names), parts)
+    return _KeptInOrder(names=tuple(names), parts=parts)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _KeptInOrder:
     """Columns of text, and how far they were read; a copy in another process starts anew."""
 
@@ -228,7 +228,7 @@ class _KeptInOrder:
     coming: Iterator[Words] | None = None
 
     def __reduce__(self) -> Any:
-        return _KeptInOrder, (self.names, self.parts)
+        return kept_in_order, (self.names, self.parts)
 
     def __call__(self, first: int, count: int) -> Mapping[str, Words]:
         if first != self.at or self.coming is None:
