@@ -1,9 +1,10 @@
 """What the engine ray costs and gives, on two workers of this machine.
 
-    python -m benchmarks.ray_engine             # all three
+    python -m benchmarks.ray_engine             # all of them
     python -m benchmarks.ray_engine ensemble    # ten networks: time, and the same weights?
     python -m benchmarks.ray_engine score       # a million rows, a worker killed: the same bytes?
     python -m benchmarks.ray_engine slope       # time against rows: the price of one row
+    python -m benchmarks.ray_engine processor   # the same in processor seconds of one thread
 
 The ideal is the time of the same work in one process on one thread, divided by the number of
 workers. The start of the cluster is reported by itself: it is paid once. Each worker does a task
@@ -34,6 +35,7 @@ from nescio.core import Engine, engine
 
 WORKERS = 2
 ROWS, FEATURES, GROUP = 1_000_000, 20, 50_000
+SMALL = (50_000, 100_000, 200_000)
 SIZES = (125_000, 250_000, 500_000, 1_000_000)
 OPTIONS: dict[str, Any] = {"members": 10, "epochs": 3, "batch_size": 64, "progress": False}
 
@@ -214,10 +216,30 @@ def slope(ray: Engine, share: float) -> dict[str, Any]:
     }
 
 
+def processor(_: Engine, share: float) -> dict[str, Any]:
+    """Processor seconds of scoring on one thread of this process, which a busy machine blurs less."""
+    made, seconds, sizes = guarded(), [], [int(rows * share) for rows in SMALL]
+    with TemporaryDirectory() as name:
+        for rows in sizes:
+            place = written(Path(name), rows)
+            began = time.process_time()
+            nescio.score(made, place, Path(name) / f"{rows}.parquet", progress=False)
+            seconds.append(time.process_time() - began)
+    per_row, first = np.polyfit(sizes, seconds, 1)
+    return {
+        "rows": sizes,
+        "processor seconds": seconds,
+        "intercept, s": float(first),
+        "microseconds per row": 1e6 * float(per_row),
+        "core hours for a billion rows": 1e9 * float(per_row) / 3600,
+    }
+
+
 PARTS: dict[str, Callable[[Engine, float], dict[str, Any]]] = {
     "ensemble": ensemble,
     "score": score,
     "slope": slope,
+    "processor": processor,
 }
 
 
