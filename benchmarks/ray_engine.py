@@ -217,7 +217,7 @@ def slope(ray: Engine, share: float) -> dict[str, Any]:
 
 
 def processor(_: Engine, share: float) -> dict[str, Any]:
-    """Processor seconds of scoring on one thread of this process, which a busy machine blurs less."""
+    """Processor seconds of scoring on one thread here, which a busy machine blurs less."""
     made, seconds, sizes = guarded(), [], [int(rows * share) for rows in SMALL]
     with TemporaryDirectory() as name:
         for rows in sizes:
