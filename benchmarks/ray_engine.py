@@ -1,9 +1,10 @@
 """What the engine ray costs and gives, on two workers of this machine.
 
-    python -m benchmarks.ray_engine             # all three
+    python -m benchmarks.ray_engine             # all of them
     python -m benchmarks.ray_engine ensemble    # ten networks: time, and the same weights?
     python -m benchmarks.ray_engine score       # a million rows, a worker killed: the same bytes?
     python -m benchmarks.ray_engine slope       # time against rows: the price of one row
+    python -m benchmarks.ray_engine processor   # the same in processor seconds of one thread
 
 The ideal is the time of the same work in one process on one thread, divided by the number of
 workers. The start of the cluster is reported by itself: it is paid once. Each worker does a task
@@ -34,6 +35,7 @@ from nescio.core import Engine, engine
 
 WORKERS = 2
 ROWS, FEATURES, GROUP = 1_000_000, 20, 50_000
+SMALL = (50_000, 100_000, 200_000)
 SIZES = (125_000, 250_000, 500_000, 1_000_000)
 OPTIONS: dict[str, Any] = {"members": 10, "epochs": 3, "batch_size": 64, "progress": False}
 
@@ -60,10 +62,11 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
-def ensemble(ray: Engine) -> dict[str, Any]:
+def ensemble(ray: Engine, share: float) -> dict[str, Any]:
     """Ten convolutional networks: on one thread here, and by the workers."""
     draws = torch.Generator().manual_seed(0)
-    data = torch.rand(2048, 1, 28, 28, generator=draws), torch.arange(2048) % 10
+    count = max(64, int(2048 * share))
+    data = torch.rand(count, 1, 28, 28, generator=draws), torch.arange(count) % 10
 
     def make() -> nn.Module:
         made: nn.Module = nets.small_cnn((1, 28, 28), 10)
@@ -149,9 +152,9 @@ def _megabytes(pid: int) -> float:
     return sum(private) / 1024
 
 
-def score(ray: Engine, rows: int = ROWS) -> dict[str, Any]:
+def score(ray: Engine, share: float) -> dict[str, Any]:
     """Rows of Parquet files: on one thread here, and by the workers, of which one is killed."""
-    made = guarded()
+    made, rows = guarded(), int(ROWS * share)
     with TemporaryDirectory() as name:
         folder = Path(name)
         place = written(folder, rows)
@@ -187,23 +190,23 @@ def _digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def slope(ray: Engine) -> dict[str, Any]:
+def slope(ray: Engine, share: float) -> dict[str, Any]:
     """Seconds of scoring against rows, by the workers, and the line through them."""
-    made, seconds = guarded(), []
+    made, seconds, sizes = guarded(), [], [int(rows * share) for rows in SIZES]
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for rows in SIZES:
+        for rows in sizes:
             place = written(folder, rows)
             out = folder / f"{rows}.parquet"
             seconds.append(
                 timed(lambda: nescio.score(made, place, out, engine=ray, progress=False))[0]  # noqa: B023
             )
-    per_row, first = np.polyfit(SIZES, seconds, 1)
-    line = first + per_row * np.array(SIZES)
+    per_row, first = np.polyfit(sizes, seconds, 1)
+    line = first + per_row * np.array(sizes)
     worst = float(np.abs(line / np.array(seconds) - 1).max())
     each = 1 / (per_row * WORKERS)
     return {
-        "rows": list(SIZES),
+        "rows": sizes,
         "seconds": seconds,
         "intercept, s": float(first),
         "microseconds per row": 1e6 * float(per_row),
@@ -213,10 +216,30 @@ def slope(ray: Engine) -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Callable[[Engine], dict[str, Any]]] = {
+def processor(_: Engine, share: float) -> dict[str, Any]:
+    """Processor seconds of scoring on one thread here, which a busy machine blurs less."""
+    made, seconds, sizes = guarded(), [], [int(rows * share) for rows in SMALL]
+    with TemporaryDirectory() as name:
+        for rows in sizes:
+            place = written(Path(name), rows)
+            began = time.process_time()
+            nescio.score(made, place, Path(name) / f"{rows}.parquet", progress=False)
+            seconds.append(time.process_time() - began)
+    per_row, first = np.polyfit(sizes, seconds, 1)
+    return {
+        "rows": sizes,
+        "processor seconds": seconds,
+        "intercept, s": float(first),
+        "microseconds per row": 1e6 * float(per_row),
+        "core hours for a billion rows": 1e9 * float(per_row) / 3600,
+    }
+
+
+PARTS: dict[str, Callable[[Engine, float], dict[str, Any]]] = {
     "ensemble": ensemble,
     "score": score,
     "slope": slope,
+    "processor": processor,
 }
 
 
@@ -224,13 +247,15 @@ def main() -> None:
     """Measure, and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("parts", nargs="*", default=[], help=f"of {', '.join(PARTS)}; all")
-    chosen = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("--share", type=float, default=1.0, help="of the rows and images")
+    given = parser.parse_args()
+    chosen = given.parts or list(PARTS)
     torch.set_num_threads(1)
     ray, start = started()
     found: dict[str, Any] = {"load before": os.getloadavg()[0], "start of the cluster, s": start}
     try:
         for name in chosen:
-            found[name] = PARTS[name](ray)
+            found[name] = PARTS[name](ray, given.share)
             for what, value in found[name].items():
                 shown = f"{value:.4g}" if isinstance(value, float) else value
                 print(f"{name:10} {what:42} {shown}", flush=True)

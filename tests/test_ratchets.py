@@ -124,7 +124,7 @@ def test_every_extra_is_imported_somewhere(extra):
     folders = (ROOT / "src", ROOT / "benchmarks")
     text = "\n".join(p.read_text() for folder in folders for p in folder.rglob("*.py"))
     for requirement in EXTRAS[extra]:
-        package = re.split(r"[<>=!~]", requirement)[0].strip()
+        package = re.split(r"[\[<>=!~]", requirement)[0].strip()
         module = MODULES.get(package, package.replace("-", "_"))
         assert re.search(rf"^\s*(import|from) {module}\b", text, re.M), (
             f"nothing imports {module}; take {requirement!r} out of the extra {extra!r}"

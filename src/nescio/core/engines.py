@@ -25,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class TaskPool(Protocol):
+class WorkerPool(Protocol):
     """Workers that are at hand."""
 
     workers: int
@@ -52,7 +52,7 @@ class Engine:
 
     def pool(
         self, work: Callable[[Any], Any], most: int | None
-    ) -> AbstractContextManager[TaskPool]:
+    ) -> AbstractContextManager[WorkerPool]:
         """Workers for `work`; most: not more of them."""
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ class LocalEngine(Engine):
     """
 
     @contextmanager
-    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[TaskPool]:
+    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[WorkerPool]:
         """Processes for `work`; most: not more of them."""
         count = self.size() if most is None else min(self.size(), most)
         if count == 1:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nescio.core.engines import RAY, Engine, TaskPool, processors
+from nescio.core.engines import RAY, Engine, WorkerPool, processors
 from nescio.core.errors import NescioError, NescioWarning, warn
 from nescio.version import VERSION
 
@@ -47,15 +47,12 @@ class RayEngine(Engine):
     name = RAY
 
     @contextmanager
-    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[TaskPool]:
+    def pool(self, work: Callable[[Any], Any], most: int | None) -> Iterator[WorkerPool]:
         """The workers of the cluster, to which `work` is sent once; most: not more of them."""
         ray = self.connected()
         send_own_modules()
-        pool = _Tasks(
-            ray=ray,
-            work=ray.put(work),
-            workers=self.size() if most is None else min(self.size(), most),
-        )
+        count = self.size() if most is None else min(self.size(), most)
+        pool = _Tasks(ray=ray, work=ray.put(work), workers=count)
         try:
             yield pool
         finally:
@@ -103,13 +100,9 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
         _init(ray, options)
     except Exception as error:  # Ray raises many kinds, also plain ones
         why = " ".join(str(error).split())
-        if "ersion mismatch" in why:
-            raise NescioError(
-                f"the Ray cluster at {address} has another version of Ray or Python than this "
-                f"machine ({why}); install the same on both"
-            ) from error
         raise NescioError(
-            f"cannot connect to the Ray cluster {address or 'of this machine'}: {why}"
+            f"cannot connect to the Ray cluster {address or 'of this machine'}: {why}. Its "
+            "versions of Ray and Python must be those of this machine"
         ) from error
 
 
@@ -121,8 +114,8 @@ def _init(ray: Any, options: dict[str, Any], attempts: int = ATTEMPTS) -> None:
             ray.init(**options)
     except Exception as error:
         ray.shutdown()
-        why = str(error)  # Ray has no class of its own for it
-        if attempts == 1 or "timed out during startup" not in why:
+        timed_out = type(error) is Exception  # the one that Ray gives no kind of its own
+        if attempts == 1 or not timed_out:
             raise
         _init(ray, options, attempts - 1)
 

@@ -54,7 +54,7 @@ class Settings:
     engine: Engine | None = None
 
     def engine_of(self, workers: int) -> Engine:
-        """Where independent work runs; without an engine, in so many processes."""
+        """Where independent work runs; without an engine, in `workers` processes."""
         return self.engine or LocalEngine(workers)
 
     @property

@@ -54,7 +54,7 @@ def random_search(
     """Evaluate the trials that `folder` lacks, write table.csv and table.json; the best is first.
 
     model: "plain", "mc_dropout" or "bayes_by_backprop", on half-moons, by validation NLL.
-    engine: where trials run; None: in so many worker processes.
+    engine: where trials run; None: in `workers` processes.
     """
     for name, value in {"trials": trials, "workers": workers, "epochs": epochs}.items():
         if value < 1:

@@ -32,7 +32,7 @@ ENDING = ".parquet"
 
 
 @dataclass(frozen=True)
-class ParquetFile:
+class RowsFile:
     """One of the files of a data set, as it was named and where it is."""
 
     path: Path
@@ -40,8 +40,8 @@ class ParquetFile:
     place: Path  # other processes may work in another folder
 
 
-def _file(path: Path, rows: int) -> ParquetFile:
-    return ParquetFile(path, rows, path.absolute())
+def _file(path: Path, rows: int) -> RowsFile:
+    return RowsFile(path, rows, path.absolute())
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -159,7 +159,7 @@ def parquet_words(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _identity(files: Sequence[ParquetFile], names: list[str]) -> dict[str, Any]:
+def _identity(files: Sequence[RowsFile], names: list[str]) -> dict[str, Any]:
     """What tells the rows of files from others: the content of each, whatever its name."""
     if len(files) == 1:
         return same_file(files[0].path, columns=names)
@@ -169,7 +169,7 @@ def _identity(files: Sequence[ParquetFile], names: list[str]) -> dict[str, Any]:
     return {"files": len(files), "digest": total.hexdigest(), "columns": names}
 
 
-def _schema(path: Path) -> tuple[Any, list[ParquetFile]]:
+def _schema(path: Path) -> tuple[Any, list[RowsFile]]:
     """What the columns hold, the same in all files, and the files with their numbers of rows."""
     paths = parquet_paths(path)
     first, rows = _footer(paths[0])
@@ -201,7 +201,7 @@ def _footer(path: Path) -> tuple[Any, int]:
         raise _damaged(_file(path, 0), error) from None
 
 
-def _damaged(file: ParquetFile, error: Exception) -> NescioError:
+def _damaged(file: RowsFile, error: Exception) -> NescioError:
     if isinstance(error, FileNotFoundError):
         return NescioError(
             f"there is no file {file.place} on {platform.node()}; all machines that work on it "
@@ -214,7 +214,7 @@ def _damaged(file: ParquetFile, error: Exception) -> NescioError:
 
 
 def _batches(
-    package: ModuleType, files: Sequence[ParquetFile], names: list[str], start: int, size: int
+    package: ModuleType, files: Sequence[RowsFile], names: list[str], start: int, size: int
 ) -> Iterator[Any]:
     """Rows as they come, without the row groups before the first one wanted; checksums are read."""
     for file in files:
@@ -231,7 +231,7 @@ def _batches(
 
 
 def _checked_batches(
-    package: ModuleType, known: ParquetFile, names: list[str], start: int, size: int
+    package: ModuleType, known: RowsFile, names: list[str], start: int, size: int
 ) -> Iterator[Any]:
     with package.ParquetFile(known.place, page_checksum_verification=True) as file:
         if file.metadata.num_rows != known.rows:
