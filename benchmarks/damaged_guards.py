@@ -151,7 +151,20 @@ def _edit(node: Any, draw: Generator) -> None:
     if isinstance(node[key], (dict, list)) and node[key] and draw.random() < 0.8:
         _edit(node[key], draw)
         return
-    others = [None, -1, 0, 1e308, "", "x" * 9, [], {}, True, [[[]]], {"a": {"b": 1}}, 2**70]
+    others: list[Any] = [
+        None,
+        -1,
+        0,
+        1e308,
+        "",
+        "x" * 9,
+        [],
+        {},
+        True,
+        [[[]]],
+        {"a": {"b": 1}},
+        2**70,
+    ]
     if draw.random() < 0.2 and isinstance(node, dict):
         del node[key]
     else:

@@ -28,7 +28,7 @@ from nescio.serving.log_calibration import kept_inputs, sample_of
 
 RISK = 0.05  # that the new guard is to guarantee, with confidence 0.95
 SAMPLE = 0.05  # share of answers that are reviewed
-STREAM, FRESH = 8000, 20_000  # decisions, and inputs to test on
+STREAM, FRESH = 8000, 50_000  # decisions, and inputs to test on
 
 
 def network() -> nn.Module:

@@ -11,6 +11,9 @@ kills: kill -9 under load, again and again, with SQLite and PostgreSQL: whether 
 disk-full: a log on a small disk: 507 while it is full, nothing by halves, and on when there is
   room.
 
+ray: the application of deploy/ray-serve under a Ray Serve that is started here answers as a guard
+  does by itself.
+
 Each prints a table and JSON; --json writes it to a file.
 """
 
@@ -26,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import serving_faults
+from benchmarks import serving_faults, serving_ray
 from benchmarks.serving_networks import NETWORKS, Served
 from benchmarks.serving_sides import (
     PLAIN,
@@ -141,6 +144,11 @@ def disk_full(served: Served, _: argparse.Namespace, folder: Path) -> Found:
     return serving_faults.disk_full(served, folder)
 
 
+def ray(served: Served, _: argparse.Namespace, folder: Path) -> Found:
+    """The application of Ray Serve: what it answers."""
+    return serving_ray.answers(served, folder)
+
+
 def _capacity(server: Running, options: argparse.Namespace) -> float:
     """Answers per second with 64 connections."""
     if options.capacity:
@@ -166,6 +174,7 @@ WORK: dict[str, Callable[[Served, argparse.Namespace, Path], Found]] = {
     "overload": overload,
     "kills": kills,
     "disk-full": disk_full,
+    "ray": ray,
 }
 
 
@@ -199,7 +208,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Measure, print, and write if asked."""
     options = _options()
-    few = ("kills", "disk-full")
+    few = ("kills", "disk-full", "ray")
     names = options.network or (["digits"] if options.what in few else list(NETWORKS))
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="nescio-serving-") as temporary:

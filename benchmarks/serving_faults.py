@@ -136,14 +136,14 @@ def log_of(database: str, folder: Path) -> Iterator[str]:
     words = ["--auth", "trust", "--username", "nescio", "--data-checksums"]
     subprocess.run(
         [str(binaries / "initdb"), "-D", str(data), *words],
-        **({"user": user} if user else {}),
+        user=user,
         check=True,
         capture_output=True,
         cwd="/",
     )
     server = subprocess.Popen(
         [str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-k", str(data)],
-        **({"user": user} if user else {}),
+        user=user,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd="/",

@@ -43,13 +43,15 @@ def digits(folder: Path) -> Served:
     import nescio
 
     data = nescio.data.digits()
-    parts = [(x.flatten(1), y) for x, y in (data.train, data.test, data.validation)]
-    train, test, validation = parts
+    assert data.test is not None
+    assert data.validation is not None
+    train = (data.train[0].flatten(1), data.train[1])
+    test = (data.test[0].flatten(1), data.test[1])
     torch.manual_seed(0)
     net = _trained(digits_net(), *train)
     guard = nescio.guard(net, test, train=train, risk=0.05)
     guard.save(folder / "digits.safetensors", weights=True)
-    rows = torch.cat([validation[0], test[0]])
+    rows = torch.cat([data.validation[0].flatten(1), test[0]])
     rows = rows.repeat(-(-BODIES // len(rows)), 1)[:BODIES]
     return Served("digits", f"{__name__}:digits_net", folder / "digits.safetensors", rows)
 

@@ -40,8 +40,8 @@ function request()
 end
 function done(summary, latency)
   local e = summary.errors
-  io.write(string.format('{"requests": %d, "seconds": %f, "p50": %f, "p99": %f, "failed": %d}\\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e6,
+  io.write(string.format('{"answers": %d, "seconds": %f, "p50": %f, "p99": %f, "failed": %d}\\n',
+    summary.requests - e.status, summary.duration / 1e6, latency:percentile(50) / 1e6,
     latency:percentile(99) / 1e6, e.connect + e.read + e.write + e.status + e.timeout))
 end
 """
@@ -62,8 +62,10 @@ class Side:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-NESCIO = (sys.executable, "-m", "nescio", "serve", "{guard}", "--net", "{net}")
-NESCIO += ("--port", "{port}")
+NESCIO = (
+    *(sys.executable, "-m", "nescio", "serve", "{guard}", "--net", "{net}"),
+    *("--port", "{port}"),
+)
 
 
 def nescio_side(label: str, *more: str, log: str = "{folder}/decisions.db") -> Side:
@@ -241,4 +243,4 @@ def wrk(server: Running, *, seconds: float, connections: int = 64) -> dict[str, 
         [*words, "-s", str(script), url], env=settings, capture_output=True, text=True, check=True
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return {**found, "per_second": found["requests"] / found["seconds"]}
+    return {**found, "per_second": found["answers"] / found["seconds"]}

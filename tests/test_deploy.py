@@ -58,7 +58,11 @@ def commands():
     assert re.search(r'^ENTRYPOINT \["nescio"\]$', text, re.MULTILINE)
     found["docker"] = json.loads(re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)[1])
     unit = (DEPLOY / "systemd" / "nescio@.service").read_text().replace("\\\n", " ")
-    line = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1].replace("%i", "0")
+    line = (
+        re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1]
+        .replace("%i", "0")
+        .replace("${REPLICAS}", "1")
+    )
     found["systemd"] = shlex.split(line)[1:]
     return found
 
@@ -146,6 +150,8 @@ def test_selectors_and_secrets_fit():
         "StatefulSet",
         every["StatefulSet"]["metadata"]["name"],
     )
+    most = every["HorizontalPodAutoscaler"]["spec"]["maxReplicas"]
+    assert f"--replica=$(REPLICA)/{most}" in OURS["replicas"]["containers"][0]["args"]
     keys = set(every["Secret"]["stringData"])
     for spec in PODS.values():
         text = json.dumps(spec)
@@ -226,6 +232,8 @@ def test_ray_serve_takes_the_configurations():
     for one in (plain, inner):
         (application,) = schema.model_validate(one).applications
         assert application.import_path == "guard_app:app"
+        scaling = one["applications"][0]["deployments"][0]["autoscaling_config"]
+        assert application.args["replicas"] == scaling["max_replicas"]
 
 
 def test_the_application_of_ray_serve_answers(guard_file, tmp_path, monkeypatch):
@@ -237,12 +245,12 @@ def test_the_application_of_ray_serve_answers(guard_file, tmp_path, monkeypatch)
 
     options = {"guards": {"digits": str(guard_file)}, "log": str(tmp_path / "decisions.db")}
     assert guard_app.app(options) is not None  # `python -m benchmarks.serving ray` starts it
-    with TestClient(guard_app.asgi_app(options, "3")) as client:
+    with TestClient(guard_app.asgi_app(options, "1/2")) as client:
         answer = client.post("/v1/predict", json=[[0.0, 1.0, 2.0]])
         assert answer.status_code == 200
         assert len(answer.json()["decisions"]) == 1
     from nescio.serving.decision_log import open_log
 
     with open_log(tmp_path / "decisions.db") as log:
-        assert [one.replica for one in log.decisions()] == ["3"]
+        assert [one.replica for one in log.decisions()] == ["1/2"]
     sys.modules.pop("guard_app")

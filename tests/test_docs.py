@@ -29,6 +29,7 @@ import names  # noqa: E402
 NEEDED = {
     "guide/decision-log.md": "sqlalchemy",
     "guide/integrations.md": "pytorch_lightning",
+    "guide/request-bodies.md": "orjson",
     "guide/serve.md": "fastapi",
     "guide/tables.md": "pandas",
     "how-to/fastapi.md": "fastapi",

@@ -14,10 +14,10 @@ def app(options: dict[str, Any]) -> Application:
     """The application that `config.yaml` names.
 
     options: `guards`, files by name; `nets`, their networks as module:function, where nescio cannot
-      build them; `log`, the URL of the decision log; `keys`, the file of the keys; `settings`,
-      other settings of a service by name.
+      build them; `log`, the URL of the decision log; `keys`, the file of the keys; `replicas`,
+      how many replicas there are at most; `settings`, other settings of a service by name.
     """
-    guarded = serve.ingress(lambda: asgi_app(options, replica()))()
+    guarded = serve.ingress(lambda: asgi_app(options, replica(options.get("replicas", 1))))()
     return serve.deployment(name="Guards")(guarded).bind()
 
 
@@ -46,9 +46,7 @@ def asgi_app(options: dict[str, Any], replica: str) -> Any:
     return make_app(service)
 
 
-def replica() -> str:
-    """A name of this replica that a new one in its place has again: its rank."""
-    context = serve.get_replica_context()
-    rank = getattr(context, "rank", None)
-    rank = getattr(rank, "rank", rank)
-    return str(rank) if rank is not None else context.replica_id.unique_id
+def replica(count: int) -> str:
+    """The name of this replica, which a new one in its place has again: its rank among `count`."""
+    rank = serve.get_replica_context().rank
+    return f"{getattr(rank, 'rank', rank)}/{count}"

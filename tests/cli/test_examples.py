@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import io
 import re
 import shlex
 import shutil
@@ -161,11 +162,34 @@ def fill(home: Path) -> None:
         mymodule.make_regressor, prices(home / "prices.csv", 0, 400), head="gaussian", **settings
     )
     save_file(made.member(0).state_dict(), home / "price.safetensors")
+    if importlib.util.find_spec("sqlalchemy"):
+        queue(home / "decisions.db")
     (home / "photos").mkdir()
     draw = np.random.default_rng(0)
     for at in range(40):
         image = Image.fromarray(draw.integers(0, 256, (8, 8, 3), np.uint8))
         image.save(home / "photos" / f"{at:02}.png")
+
+
+def queue(path: Path) -> None:
+    """A decision log with a review queue, as a service of guard.safetensors writes it."""
+    from nescio.serving import Entry, KeptInput, Label, open_log
+
+    about = {"classes": ["0", "1"], "input": {"shape": [2], "columns": None}}
+    x, y = moons(6, COUNT)
+    own = {"replica": "0", "guard": "moons", "version": "v", "digest": "", "label": "0"}
+    own |= {"probability": 0.5, "p_value": 0.5, "score": 0.0, "failure_score": 0.0, "rule": ""}
+    own |= {"in_range": True, "set": None, "more": None, "picked": True, "propensity": 1.0}
+    with open_log(path) as log:
+        log.register("moons", "v", about)
+        for at in range(COUNT):
+            file = io.BytesIO()
+            np.save(file, x[at])
+            kept = KeptInput("npy", file.getvalue())
+            log.write([Entry(id=f"d{at}", time=at, decision="unsure", kept=kept, **own)])
+        labels = {"reviewer": "anna", "kind": "label", "time": 0.0}
+        numbers = range(COUNT - 20)
+        log.add_labels([Label(decision=f"d{at}", label=str(y[at]), **labels) for at in numbers])
 
 
 def answer(home: Path) -> None:
@@ -198,12 +222,18 @@ def test_the_examples_run(prepared: Path) -> None:
         words = shlex.split(command)[1:]
         if command.startswith(tuple(ONLY_READ)):
             parse(words)
-        elif words[0] != "search" or importlib.util.find_spec("optuna"):
+        elif all(importlib.util.find_spec(one) for one in needed(words)):
             answer(prepared)
             result = CliRunner().invoke(main, words)
             assert result.exit_code in CODES.get(words[0], (0,)), (
                 f"{command}\n{result.output}\n{result.exception!r}"
             )
+
+
+def needed(words: list[str]) -> list[str]:
+    """The packages of extras that a command needs."""
+    log = words[0] in ("serve", "review") or "--from-log" in words
+    return ["optuna"] if words[0] == "search" else ["sqlalchemy", "fastapi"] if log else []
 
 
 def parse(words: list[str]) -> None:

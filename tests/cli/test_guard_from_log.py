@@ -51,7 +51,7 @@ def test_labels_of_arrays_make_a_guard_whose_risk_holds(folder):
     assert counted["calibrating"] + counted["none"] + counted["thinned"] == counted["labeled"]
     assert f"{counted['calibrating']} calibrate. 0 (0.0%) are none of the classes" in done.output
     assert f"{counted['thinned']} of them are left out at random" in done.output
-    assert 'POST /v1/guards/g/load {"path": "new.safetensors"}' in done.output
+    assert '/v1/guards/g/load: {"path": "new.safetensors"}' in done.output
     assert about["test"]["risk"] <= 0.05
     assert about["test"]["answer"] > 0.5
     net = runpy.run_path("logged_module_of_tests.py")["make_net"]()

@@ -14,7 +14,7 @@ from nescio.core import NescioError
 from nescio.data import learn_columns, read_table
 from nescio.detectors import gower
 from nescio.detectors.activations import Activations
-from nescio.detectors.gower import Rows, as_encoded, distances, read_rows
+from nescio.detectors.gower import EncodedRows, as_encoded, distances, read_rows
 
 KINDS = {"v": "continuous", "g": "ordinal", "c": "categorical", "d": "categorical"}
 
@@ -154,7 +154,7 @@ def test_what_is_refused():
 
 def test_a_huge_number_beside_missing_ones():
     """A number of 1e30 that the other row lacks must not cost the figures of other columns."""
-    one = Rows(
+    one = EncodedRows(
         values=torch.tensor([[1e30, 0.25, 0.0]], dtype=torch.float64),
         missing=torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64),
         unseen=torch.zeros(1, 3, dtype=torch.float64),

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import torch
 from torch import Tensor
 
 import nescio
-
-pytest.importorskip("sqlalchemy", reason="the extra serve is not installed")
-import psycopg
-
 from nescio.serving import DecisionLog, Entry, ServiceSettings, open_log, run_in_thread
 from nescio.serving.log_schema import SCHEMA, about, tables
 
@@ -110,19 +107,41 @@ def postgresql() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+GONE = "DROP SCHEMA IF EXISTS nescio CASCADE"
+EMPTY = f"""
+SET search_path TO nescio;
+SET session_replication_role TO replica;  -- without triggers
+SELECT 1 / count(*) FROM about_log WHERE name = 'schema' AND value = '{SCHEMA}';
+DELETE FROM about_log WHERE name IN ('clock', 'seen');
+UPDATE about_log SET value = extract(epoch FROM now()) WHERE name = 'made';
+{";".join(f"DELETE FROM {table.name}" for table in tables.sorted_tables if table is not about)}
+"""
+
+
 @pytest.fixture
 def postgresql_url(postgresql: Server) -> str:
-    """A database without a log."""
-    postgresql.run("DROP SCHEMA IF EXISTS nescio CASCADE")
+    """A database with an empty log, or without one: emptied, as making tables takes long."""
+    try:
+        postgresql.run(EMPTY)
+    except psycopg.Error:
+        postgresql.run(GONE)
     return postgresql.url()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new log goes: a file, and a database."""
+    """Where a log goes: a file, and a database."""
     if request.param == "sqlite":
         return str(tmp_path / "decisions.db")
     return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture
+def nowhere(where: str, request: pytest.FixtureRequest) -> str:
+    """The same, where there is certainly no log yet."""
+    if "://" in where:
+        request.getfixturevalue("postgresql").run(GONE)
+    return where
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The service over HTTP: predictions, errors, keys, versions."""
 
+import gzip
 import http.client
 import io
 import json
@@ -290,7 +291,7 @@ def test_files_that_change_are_loaded_and_damaged_ones_are_not(served, moon_file
     assert running.service.version("m").version == first
     path.write_bytes(moon_files[1].read_bytes())
     _until(lambda: running.service.version("m").version != first)
-    assert loads.value("m", "loaded") == 1
+    _until(lambda: loads.value("m", "loaded") == 1)
 
 
 def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
@@ -404,3 +405,28 @@ def test_paths_of_files_that_are_not_there(tmp_path: Path) -> None:
         build_service(tmp_path / "none.safetensors", log=None)
     with pytest.raises(nescio.NescioError, match="no guard"):
         build_service({}, log=None)
+
+
+def test_the_queue_and_the_watch_have_their_pages(served, moon_files, moon_rows):
+    running = served({"m": moon_files[0]})
+    with Client(running.url) as client:
+        client.predict(moon_rows)
+    assert ask(running.url, "/review")[0] == 200
+    status, _, said = ask(running.url, "/v1/guards/m/watch")
+    assert status == 200
+    assert json.loads(said)["drift"]["decisions"] == len(moon_rows)
+    assert b'nescio_drift{guard="m"}' in ask(running.url, "/metrics")[2]
+    alone = served({"m": moon_files[0]}, log=None)
+    assert ask(alone.url, "/review")[0] == 404
+    assert ask(alone.url, "/v1/guards/m/watch")[0] == 404
+
+
+def test_a_compressed_body_is_refused(served, moon_files, moon_rows):
+    """A small one may hold more than the memory."""
+    running = served({"moons": moon_files[0]})
+    body = gzip.compress(as_npy(moon_rows))
+    status, _, said = ask(
+        running.url, "/v1/predict", body, "application/x-npy", Content_Encoding="gzip"
+    )
+    assert status == 415
+    assert b"gzip" in said

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nescio.serving.batching import Batcher, Job, RefusedError
+from nescio.serving.batching import Batcher, QueuedRequest, RefusedError
 from nescio.serving.service_metrics import ServiceMetrics
 
 OPTIONS: dict[str, Any] = {"batch_ms": 0, "max_batch": 4, "queue": 100, "timeout": 10}
@@ -47,7 +47,7 @@ def run(jobs: list[tuple[str, str, int]], **options: Any) -> tuple[Recorder, dic
         versions = {version: object() for _, version, _ in jobs}
         for id, version, rows in jobs:
             done = lambda answer, id=id: told.update({id: answer})  # noqa: E731
-            batcher.submit(Job(versions[version], range(rows), id, done))
+            batcher.submit(QueuedRequest(versions[version], range(rows), id, done))
             if len(told) == 0 and id == jobs[0][0]:
                 await asyncio.sleep(0.05)  # it is taken
         recorder.go.set()
@@ -61,7 +61,14 @@ def run(jobs: list[tuple[str, str, int]], **options: Any) -> tuple[Recorder, dic
 
 
 def test_what_waits_is_decided_together_by_version():
-    jobs = [("0", "a", 1), ("1", "a", 1), ("2", "b", 1), ("3", "a", 2), ("4", "b", 1), ("5", "a", 3)]
+    jobs = [
+        ("0", "a", 1),
+        ("1", "a", 1),
+        ("2", "b", 1),
+        ("3", "a", 2),
+        ("4", "b", 1),
+        ("5", "a", 3),
+    ]
     recorder, told = run(jobs)
     assert recorder.batches == [["0"], ["1", "3"], ["2", "4"], ["5"]]
     assert told == {id: f"answer of {id}" for id, _, _ in jobs}
@@ -81,7 +88,7 @@ def test_errors_of_the_log_reach_every_request():
         batcher = Batcher(recorder.decide, recorder.commit, ServiceMetrics(), **OPTIONS)
         batcher.start(asyncio.get_running_loop())
         for at in range(3):
-            batcher.submit(Job("a", range(1), str(at), told.append))
+            batcher.submit(QueuedRequest("a", range(1), str(at), told.append))
         while len(told) < 3:
             await asyncio.sleep(0.001)
         assert all(one is recorder.wrong for one in told)
@@ -96,7 +103,7 @@ def test_closing_decides_what_is_queued():
         batcher = Batcher(recorder.decide, recorder.commit, ServiceMetrics(), **OPTIONS)
         batcher.start(asyncio.get_running_loop())
         for at in range(7):
-            batcher.submit(Job("a", range(1), str(at), told.append))
+            batcher.submit(QueuedRequest("a", range(1), str(at), told.append))
         recorder.go.set()
         await asyncio.get_running_loop().run_in_executor(None, batcher.close)
         await asyncio.sleep(0)
@@ -111,11 +118,11 @@ def test_the_queue_counts_rows():
         options = {**OPTIONS, "queue": 5}
         batcher = Batcher(recorder.decide, recorder.commit, ServiceMetrics(), **options)
         batcher.start(asyncio.get_running_loop())
-        batcher.submit(Job("a", range(3), "0", told.append))
+        batcher.submit(QueuedRequest("a", range(3), "0", told.append))
         with pytest.raises(RefusedError) as caught:
-            batcher.submit(Job("a", range(3), "1", told.append))
+            batcher.submit(QueuedRequest("a", range(3), "1", told.append))
         assert (caught.value.status, caught.value.retry) == (503, 1)
-        batcher.submit(Job("a", range(2), "2", told.append))
+        batcher.submit(QueuedRequest("a", range(2), "2", told.append))
         recorder.go.set()
         await asyncio.get_running_loop().run_in_executor(None, batcher.close)
 

@@ -18,7 +18,6 @@ from nescio import nets
 from nescio.core import Bundle, NescioError
 from nescio.guards.score import score
 from nescio.guards.steady import Steady
-from nescio.serving.answers import json_rows
 from nescio.serving.bodies import (
     BodyError,
     BodyLimits,
@@ -27,6 +26,7 @@ from nescio.serving.bodies import (
     read_body,
     rows_of_kept,
 )
+from nescio.serving.decision_bytes import json_rows
 from nescio.serving.input_form import form_of
 
 JSON, NPY = "application/json", "application/x-npy"
@@ -343,10 +343,10 @@ WRONG = [
     ("numbers", "application/octet-stream", b"abc", 415, "octet"),
     ("numbers", "application/zip", b"PK", 415, "zip"),
     ("numbers", "image/png", image(0), 415, "reads no images"),
-    ("numbers", JSON, b"", 400, "no JSON"),
-    ("numbers", JSON, b"[[1,2,3,4,NaN]]", 400, "no JSON"),
-    ("numbers", JSON, b"[[1,2,3,4,1e999]]", 400, "no JSON"),
-    ("numbers", JSON, b"[" * 100_000, 400, "no JSON"),
+    ("numbers", JSON, b"", 400, "as JSON"),
+    ("numbers", JSON, b"[[1,2,3,4,NaN]]", 400, "as JSON"),
+    ("numbers", JSON, b"[[1,2,3,4,1e999]]", 400, "as JSON"),
+    ("numbers", JSON, b"[" * 100_000, 400, "as JSON"),
     ("numbers", JSON, b"[" * 1000 + b"]" * 1000, 422, "shape|lists"),
     ("numbers", JSON, b"3", 422, "a list of rows"),
     ("numbers", JSON, b"[]", 422, "no rows"),
@@ -360,11 +360,11 @@ WRONG = [
     ("numbers", JSON, b'[["1",2,3,4,5]]', 422, "real numbers"),
     ("numbers", JSON, b'[["1",2,3,4,null]]', 422, "text"),
     ("numbers", JSON, b'[{"a":1}]', 422, "objects"),
-    ("numbers", JSON, b"[[1,2,3,4,5]," * 9, 400, "no JSON"),
+    ("numbers", JSON, b"[[1,2,3,4,5]," * 9, 400, "as JSON"),
     ("numbers", JSON, b"[" + b"[1,2,3,4,5]," * 4096 + b"[1,2,3,4,5]]", 413, "4,097"),
     ("numbers", JSON, b"[" + b"0," * (1 << 21) + b"0]", 413, "x-npy"),
     ("numbers", JSON, b" " * (17 << 20), 413, "bytes"),
-    ("numbers", NPY, b"", 400, "no .npy"),
+    ("numbers", NPY, b"", 400, "as .npy"),
     ("numbers", NPY, npy(np.zeros((2, 5)))[:-1], 400, "cut off"),
     ("numbers", NPY, npy(np.zeros((2, 5))) + b"0", 400, "cut off"),
     ("numbers", NPY, npy(np.zeros((4097, 5))), 413, "4,097"),

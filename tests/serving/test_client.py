@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_GET = do_POST
+    do_GET = do_POST  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -65,7 +65,10 @@ def test_what_is_busy_is_asked_again(fake):
     assert len(fake.seen) == 3
     assert fake.seen[0][1]["Authorization"] == "Bearer key"
     fake.answers += [BUSY] * 3
-    with Client(fake.url, retries=2) as client, pytest.raises(ServiceError, match="later") as caught:
+    with (
+        Client(fake.url, retries=2) as client,
+        pytest.raises(ServiceError, match="later") as caught,
+    ):
         client.predict([[1.0]])
     assert caught.value.status == 503
 
@@ -107,7 +110,13 @@ def test_kinds_of_inputs(tmp_path):
     kind, body = encoded(rows)
     assert (kind, json.loads(body)[1]) == ("application/json", {"age": None, "name": None})
     assert json.loads(encoded({"a": x, "b": [1, None]})[1]) == {"a": x.tolist(), "b": [1, None]}
-    for wrong in (tmp_path / "x.txt", tmp_path / "none.png", [["a"]], [[1], [1, 2]], [{"a": set()}]):
+    for wrong in (
+        tmp_path / "x.txt",
+        tmp_path / "none.png",
+        [["a"]],
+        [[1], [1, 2]],
+        [{"a": set()}],
+    ):
         with pytest.raises(NescioError):
             encoded(wrong)
 

@@ -222,6 +222,18 @@ def test_open_items_need_labels_of_others(log, entry):
     log.add_labels([_label("r000000-0", reviewer="ben")])
     assert ids(reviews=2) == [1, 2, 4, 5]
     assert ids(reviews=3) == [0, 1, 2, 4, 5]
+    log.add_labels([_label("r000000-0", reviewer="ben", kind="skip", label=None)])
+    assert ids(reviews=2) == [0, 1, 2, 4, 5]  # which takes the label back
+
+
+def test_questions_that_make_no_sense(log):
+    with pytest.raises(NescioError, match="answer, unsure, ood"):
+        log.decisions(decision="maybe")
+    with pytest.raises(NescioError, match="limit"):
+        log.decisions(limit=-1)
+    with pytest.raises(NescioError, match="reviews"):
+        log.open_items(reviews=0)
+    assert list(log.decisions(limit=0)) == log.open_items(limit=0) == []
 
 
 def test_actions(log):

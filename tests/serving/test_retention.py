@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 import time
 from contextlib import closing
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.serving import KeptInput, Label, open_log, retain, retention
+from nescio.serving import (
+    Client,
+    KeptInput,
+    Label,
+    Retention,
+    ServiceSettings,
+    open_log,
+    retain,
+    retention,
+)
 from nescio.serving.retention import DAY, moved
 
 NOW = time.time()
@@ -44,7 +54,7 @@ def test_decisions_take_all_that_belongs_to_them(log, entry):
     label = {"reviewer": "anna", "kind": "label", "label": "x", "time": NOW}
     log.add_labels([Label(decision=entry(number).id, **label) for number in range(3)])
     done = retain(log, keep_inputs=None, keep_decisions=365)
-    assert (done.inputs, done.decisions, done.labels) == (0, 2, 2)
+    assert (done.inputs, done.decisions, done.labels) == (2, 2, 2)
     assert there(log) == kept(log) == [1, 3]
     assert [one.decision for _, one in log.labels()] == [entry(1).id]
     assert [one.id for one in log.open_items()] == [entry(3).id]
@@ -88,11 +98,14 @@ def test_days_that_are_no_days(log):
 
 def test_in_small_transactions(log, entry, monkeypatch):
     monkeypatch.setattr(retention, "INPUTS", 3)
+    monkeypatch.setattr(retention, "BYTES", 20)  # of two inputs
     monkeypatch.setattr(retention, "DECISIONS", 4)
     log.write([old(entry, number, 60.5 + number) for number in range(20)])
     assert retain(log, keep_inputs=70).inputs == 10
     assert retain(log, keep_inputs=None, keep_decisions=65).decisions == 15
     assert there(log) == kept(log) == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(retention, "BYTES", 2)  # less than one
+    assert retain(log, keep_inputs=0).inputs == 5
 
 
 def test_a_clock_that_leaps_ahead_deletes_a_day(log, entry, monkeypatch):
@@ -171,3 +184,84 @@ def test_deleted_inputs_are_not_in_the_file_and_its_room_is_used_again(tmp_path,
     assert path.stat().st_size < large / 2
     with closing(sqlite3.connect(path)) as plain:
         assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_service_retains_every_hour(log, entry):
+    log.write([old(entry, 0, 50)])
+    said, more = [], threading.Event()
+
+    def say(text):
+        said.append(text)
+        more.set()
+
+    running = Retention(log, say=say, every=0.01)
+    assert more.wait(30)
+    more.clear()
+    log.write([old(entry, 1, 50)])
+    assert more.wait(30)
+    running.stop()
+    assert said == ["retention deleted 1 inputs, 0 decisions and 0 labels"] * 2
+    log.write([old(entry, 2, 50)])
+    assert kept(log) == [2]
+
+
+def test_a_service_retains_when_the_log_is_back(tmp_path, entry):
+    path, said = tmp_path / "decisions.db", []
+    with open_log(path) as log:
+        log.write([old(entry, 0, 50)])
+    with open_log(path) as log:
+        path.rename(tmp_path / "away.db")
+        tried = threading.Event()
+
+        def say(text):
+            said.append(text)
+            tried.set()
+
+        running = Retention(log, say=say, every=0.01)
+        assert tried.wait(30)
+        (tmp_path / "away.db").rename(path)
+        while "deleted 1 inputs" not in said[-1]:
+            time.sleep(0.01)
+        running.stop()
+    assert "gone" in said[0]
+
+
+def test_a_service_with_wrong_settings(log):
+    with pytest.raises(NescioError, match="keep_inputs"):
+        Retention(log, keep_inputs=-1)
+
+
+def test_a_service_deletes_what_is_old(served, moon_files, tmp_path, entry):
+    with open_log(tmp_path / "log.db") as log:
+        log.write([old(entry, 0, 50), old(entry, 1, 5), old(entry, 2, 500)])
+        served({"moons": moon_files[0]}, input_days=20, decision_days=365)
+        end = time.monotonic() + 30
+        while there(log) != [0, 1] or kept(log) != [1]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [({}, "review"), ({"all_inputs": True}, "all"), ({"keep_inputs": False}, "none")],
+)
+def test_which_inputs_a_service_keeps(served, moon_files, moon_rows, tmp_path, options, share):
+    with Client(served(moon_files[0], sample=1e-9, **options).url) as client:
+        client.predict(moon_rows)
+    with open_log(tmp_path / "log.db") as log:
+        every = list(log.decisions())
+        found = [log.kept(one.id) is not None for one in every]
+        picked = [one.picked for one in every]
+    assert any(picked)
+    assert not all(picked)
+    assert found == {"review": picked, "all": [True] * 64, "none": [False] * 64}[share]
+
+
+def test_settings_of_a_service_that_cannot_be():
+    for wrong in (
+        {"input_days": -1},
+        {"decision_days": float("nan")},
+        {"keep_inputs": False, "all_inputs": True},
+    ):
+        with pytest.raises(NescioError, match="days|none"):
+            ServiceSettings(**wrong)

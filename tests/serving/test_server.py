@@ -93,7 +93,7 @@ def test_a_full_queue_is_refused_at_once(served, moon_files):
     until(lambda: running.service.batcher.rows == 4)
     status, headers, said = post(running)
     assert (status, headers["Retry-After"]) == (503, "1")
-    assert "queue is full" in json.loads(said)["error"]
+    assert "try again" in json.loads(said)["error"]
     held.go.set()
     for thread in threads:
         thread.join()

@@ -95,6 +95,9 @@ EXAMPLES = {
     "a network that predicts numbers: an interval for every input": "nescio guard "
     "mymodule:make_regressor --weights price.safetensors --calibration prices.csv --target price "
     "--head gaussian --max-width 50 --out price-guard.safetensors",
+    "labels of people who reviewed what a service decided": "nescio guard mymodule:make_net "
+    "--weights w.safetensors --from-log decisions.db --train train.npz --risk 0.05 "
+    "--detector mahalanobis --out next.safetensors",
     "a network in another framework: what it gave is enough": "nescio guard --logits z.npy "
     "--features f.npy --labels y.npy --train-logits zt.npy --train-features ft.npy "
     "--train-labels yt.npy --out arrays.safetensors",

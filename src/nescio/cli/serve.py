@@ -21,8 +21,8 @@ PARAMETERS = [
             "[default: those in the guard file]", multiple=True, type=opt.PATH, metavar="FILE"),
         option("--guards-folder", "The folder from which admins may load new versions.  [default: "
             "only the files of the start]", type=opt.PATH, metavar="FOLDER"),
-        option("--watch-files", "Look at the guard files every so many seconds, and load those "
-            "that changed.  [default: on SIGHUP only]", type=SECONDS, metavar="SECONDS"),
+        option("--watch-files", "Look at the guard files at this interval, and load those that "
+            "changed.  [default: on SIGHUP only]", type=SECONDS, metavar="SECONDS"),
     ),
     *titled("Where and for whom",
         option("--host", "The address to listen on; others than loopback need --keys.",
@@ -49,6 +49,12 @@ PARAMETERS = [
         option("--webhook", "Where alarms are sent, a URL; NESCIO_WEBHOOK_SECRET, a variable of "
             "the environment, signs them.  [default: nowhere]", metavar="URL"),
         option("--no-inputs", "Keep no inputs, not even of what goes to review.", is_flag=True),
+        option("--all-inputs", "Keep all inputs, not only of what goes to review.",
+            is_flag=True),
+        option("--input-days", "Days for which kept inputs stay in the log.", default=30.0,
+            type=click.FloatRange(min=0), metavar="DAYS"),
+        option("--decision-days", "Days for which decisions stay in the log.  [default: forever]",
+            type=click.FloatRange(min=0), metavar="DAYS"),
         option("--json-lines", "Write the lines on stderr as JSON.", is_flag=True),
     ),
     *titled("Batches and limits",
@@ -68,7 +74,7 @@ PARAMETERS = [
             type=opt.POSITIVE, metavar="N"),
         option("--read-seconds", "How long the head of a request may take to arrive; its body may "
             "take three times as long.", default=10.0, type=SECONDS, metavar="SECONDS"),
-        option("--drain", "On SIGTERM, say not ready for so many seconds before the port closes.",
+        option("--drain", "On SIGTERM, say not ready for this time before the port closes.",
             default=0.0, type=click.FloatRange(min=0), metavar="SECONDS"),
     ),
     option("--check", "Load all, open the log, say what would be served, and exit.", is_flag=True),

@@ -20,6 +20,8 @@ from nescio.data.random_access import shuffled_features as shuffled_features
 from nescio.data.random_access import uniform_noise as uniform_noise
 from nescio.data.readers.arrays import dataset_from_npz as dataset_from_npz
 from nescio.data.readers.arrays import read_npz as read_npz
+from nescio.data.readers.image_folders import UnreadableError as UnreadableError
+from nescio.data.readers.image_folders import image_pixels as image_pixels
 from nescio.data.readers.ts import dataset_from_ts as dataset_from_ts
 from nescio.data.readers.ts import read_ts as read_ts
 from nescio.data.sets.camvid import CAMVID_CLASSES as CAMVID_CLASSES

@@ -7,6 +7,7 @@ from nescio.detectors.class_means import openmax as openmax
 from nescio.detectors.class_means import she as she
 from nescio.detectors.combined import combined as combined
 from nescio.detectors.detector import Detector as Detector
+from nescio.detectors.detector import LostScoresError as LostScoresError
 from nescio.detectors.gower import gower as gower
 from nescio.detectors.knn import knn as knn
 from nescio.detectors.last_layer import ash as ash

@@ -25,7 +25,7 @@ Layout = Sequence[Sequence[Any]]  # [kind, width] of each column, as Columns.lay
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Rows:
+class EncodedRows:
     """Encoded rows, float64; flags are 0 or 1."""
 
     values: Tensor  # (N, number columns), 0 where there is none
@@ -91,7 +91,7 @@ def gower(
     return fitted("gower", train, options, [state] * train.members)
 
 
-def _ranges(rows: Rows) -> Tensor:
+def _ranges(rows: EncodedRows) -> Tensor:
     """The range of each column of numbers, 1 where they are all the same."""
     absent = rows.there == 0
     low = rows.values.masked_fill(absent, torch.inf).amin(0)
@@ -128,7 +128,7 @@ def _score(
 
 
 def _numbers(x: Tensor, width: Tensor) -> Tensor:
-    """Rows of nothing but numbers, divided by their ranges."""
+    """EncodedRows of nothing but numbers, divided by their ranges."""
     return x.double() / width
 
 
@@ -137,7 +137,7 @@ def _of_numbers(one: Tensor, two: Tensor) -> Tensor:
     return torch.cdist(one, two, p=1) / one.shape[1]
 
 
-def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
+def distances(one: EncodedRows, two: EncodedRows, missing: str = "level") -> Tensor:
     """Gower's distances `(N, B)` of rows whose numbers are divided by their ranges.
 
     What depends on flags and levels is a matrix product; only differences need all pairs.
@@ -152,7 +152,7 @@ def distances(one: Rows, two: Rows, missing: str = "level") -> Tensor:
     return torch.where(counted > 0, (total + counted) / counted.clamp_min(1), 1.0)
 
 
-def _differences(one: Rows, two: Rows) -> Tensor:
+def _differences(one: EncodedRows, two: EncodedRows) -> Tensor:
     """Sums over the numbers that both rows have, `(N, B)`."""
     there = [rows.there for rows in (one, two)]
     far = torch.cdist(one.values, two.values, p=1)  # p = 1 has one algorithm: exact
@@ -167,7 +167,7 @@ def _differences(one: Rows, two: Rows) -> Tensor:
     return sum(parts, torch.zeros_like(far))
 
 
-def _same(rows: Rows, missing: str) -> list[Tensor]:
+def _same(rows: EncodedRows, missing: str) -> list[Tensor]:
     """What makes two values not differ by a whole 1, if both rows have it."""
     flags = [rows.missing, rows.holes] if missing == "level" else []
     return [rows.there, rows.levels, *flags]
@@ -242,7 +242,7 @@ def marked(own: Tensor, flags: Tensor) -> Tensor:
     return marks
 
 
-def read_rows(inputs: Inputs | None, layout: Layout, width: Tensor | float = 1.0) -> Rows:
+def read_rows(inputs: Inputs | None, layout: Layout, width: Tensor | float = 1.0) -> EncodedRows:
     """Encoded inputs by what their numbers mean, which are divided by `width`."""
     parts = list(column_parts(inputs, layout))
     numbers = [(own, flags) for kind, own, flags in parts if kind != "categorical"]
@@ -255,7 +255,7 @@ def read_rows(inputs: Inputs | None, layout: Layout, width: Tensor | float = 1.0
     def flag(flags: Tensor, index: int) -> Tensor:
         return flags[:, index : index + 1] if flags.shape[1] > index else none
 
-    return Rows(
+    return EncodedRows(
         values=torch.cat([empty, *(own for own, _ in numbers)], 1) / width,
         missing=torch.cat([empty, *(flag(flags, 0) for _, flags in numbers)], 1),
         unseen=torch.cat([empty, *(flag(flags, 1) for _, flags in numbers)], 1),

@@ -21,6 +21,7 @@ from nescio.guards.map_guard import MapGuard as MapGuard
 from nescio.guards.regression_decisions import RegressionDecisions as RegressionDecisions
 from nescio.guards.regression_guard import RegressionGuard as RegressionGuard
 from nescio.guards.splitting import fewest_samples as fewest_samples
+from nescio.guards.table_text import json_objects as json_objects
 from nescio.guards.threshold_steps import Thresholds as Thresholds
 from nescio.guards.threshold_steps import ThresholdStep as ThresholdStep
 from nescio.guards.threshold_steps import threshold_steps as threshold_steps

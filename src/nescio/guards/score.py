@@ -239,7 +239,9 @@ def _parts(
         first, x, kept = block
         return written(first, decided_together(guard, x), kept)
 
-    def written(first: int, found: Any, kept: Words) -> tuple[bytes, int, dict[str, int]]:
+    def written(
+        first: int, found: Any, kept: Mapping[str, Any]
+    ) -> tuple[bytes, int, dict[str, int]]:
         columns: dict[str, NDArray[Any]] = {"sample": np.arange(first, first + len(found))}
         if stream.files is not None:
             columns["file"] = np.array(stream.files[first : first + len(found)], dtype=str)

@@ -36,7 +36,7 @@ MIDDLE = 0.8  # of the range of calibration, from which inputs are drawn
 def decided_together(
     guard: Guard | RegressionGuard, x: Inputs, least: int = FEWEST
 ) -> Decisions | RegressionDecisions:
-    """Decisions about inputs `(N, ...)` in a batch of at least so many rows; no warnings.
+    """Decisions about inputs `(N, ...)` in a batch of at least `least` rows; no warnings.
 
     guard: the guard.
     x: the inputs; where they are too few, the first of them are repeated.
@@ -52,7 +52,7 @@ def decided_together(
 def decided_in_pieces(
     guard: Guard | RegressionGuard, x: Inputs, threads: int
 ) -> Decisions | RegressionDecisions:
-    """The same, with `threads` threads, each for a piece of its own.
+    """The same, with `threads` threads, each for another piece.
 
     guard: the guard.
     x: the inputs.
@@ -101,7 +101,7 @@ def _least(guard: Guard | RegressionGuard) -> int | None:
     """The least number of rows from which on all batches that are tried agree; None: they do not.
 
     Random inputs are decided in one batch as large as those of `score`, and in batches of each
-    size, so that each input stands in several places.
+    size, so that the place of each input differs, too.
     """
     if guard.range is None or not guard.nets:
         return None

@@ -19,6 +19,7 @@ Whole = NDArray[np.uint32] | NDArray[np.uint64]
 Letters = NDArray[np.uint8]  # (N, width), 0 is no character
 
 ROWS = 1 << 14  # that are written at a time
+FEW = 300  # rows that are sooner written one by one
 DIGITS = 9
 FORMULA = "=+-@\t\r\n"  # with these a cell begins that spreadsheets run
 LOW, HIGH = 1e-4, 10.0**DIGITS - 1  # between them %.9g writes no power of ten
@@ -72,6 +73,8 @@ def _is_number(text: str) -> bool:
 
 _json_word = partial(json.dumps, ensure_ascii=False)
 CSV = Style("", "inf", csv_word, '",\r\n', FORMULA, always=False)
+TIE = 1e-5  # of the last figure: whole columns may be rounded the other way so near to a half
+RARE = {"nan": "null", "inf": "1e999", "-inf": "-1e999"}  # as JSON has no words for them
 CONTROLS = "".join(map(chr, range(1, 32)))
 JSON = Style("null", "1e999", _json_word, '"\\' + CONTROLS, "", always=True)  # 1e999: infinity
 
@@ -90,6 +93,46 @@ def json_lines(columns: Mapping[str, Values]) -> bytes:
     """Rows as JSON objects, one a line."""
     names = [f"{',' if place else '{'}{_json_word(name)}:" for place, name in enumerate(columns)]
     return _lines(columns, names, "}\n", JSON)
+
+
+def json_objects(columns: Mapping[str, Values]) -> list[bytes]:
+    """The lines of `json_lines` without their ends; few of them in a fraction of the time.
+
+    columns: values by name, each `(N,)`.
+    """
+    if max(map(len, columns.values())) > FEW or _has_ties(columns):
+        return json_lines(columns).splitlines()
+    names = (_json_word(name).replace("%", "%%") for name in columns)
+    form = "{" + ",".join(f"{name}:%s" for name in names) + "}"
+    rows = zip(*map(_json_texts, columns.values()), strict=True)
+    return [(form % row).encode() for row in rows]
+
+
+def _has_ties(columns: Mapping[str, Values]) -> bool:
+    """Whether a number is so near to the middle of two texts that only one way of writing counts.
+
+    Text has nine figures; that of whole columns is computed from products, whose rounding may
+    decide there.
+    """
+    floats = [one for one in columns.values() if one.dtype.kind == "f"]
+    size = np.abs(np.stack(floats)) if floats else np.zeros((0, 0))
+    usual = size[(size >= EDGES[0]) & (size < EDGES[-1] * 10)]
+    figures = usual * POWERS[len(POWERS) - np.searchsorted(EDGES, usual, "right")]
+    return bool((np.abs(figures - np.floor(figures) - 0.5) < TIE).any())
+
+
+def _json_texts(values: Values) -> list[str]:
+    """A column as JSON."""
+    kind, given = values.dtype.kind, values.tolist()
+    if kind == "f":
+        texts = [f"{value:.9g}" for value in given]
+        return [RARE.get(text, text) for text in texts]
+    if kind == "b":
+        return ["true" if value else "false" for value in given]
+    if kind == "U":
+        words = {word: _json_word(word) for word in set(given)}
+        return [words[word] for word in given]
+    return list(map(str, given))
 
 
 def _lines(columns: Mapping[str, Values], marks: list[str], end: str, style: Style) -> bytes:

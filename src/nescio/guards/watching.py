@@ -25,8 +25,7 @@ from nescio.core import (
     warn,
 )
 from nescio.data import Columns, door, is_frame, read_table
-from nescio.detectors import Activations, Detector
-from nescio.detectors.detector import LostScoresError
+from nescio.detectors import Activations, Detector, LostScoresError
 from nescio.detectors.observe.network import Network
 
 Found = TypeVar("Found")

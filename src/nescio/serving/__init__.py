@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nescio.serving.log_records import KeptInput as KeptInput
     from nescio.serving.log_records import Label as Label
     from nescio.serving.log_records import Logged as Logged
+    from nescio.serving.retention import Retention as Retention
     from nescio.serving.retention import retain as retain
     from nescio.serving.served_guards import version_of as version_of
     from nescio.serving.server import run_in_thread as run_in_thread
@@ -33,7 +34,7 @@ NAMES = {  # of modules, by the one that has them
     "exported": "export_decisions",
     "keys": "Keys",
     "log_records": "Action Entry KeptInput Label Logged",
-    "retention": "retain",
+    "retention": "Retention retain",
     "served_guards": "version_of",
     "server": "run_in_thread serve",
     "service": "Service",

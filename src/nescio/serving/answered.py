@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.serving.answers import entry_columns, json_rows
-from nescio.serving.batching import Job
+from nescio.serving.batching import QueuedRequest
+from nescio.serving.decision_bytes import entry_columns, json_rows
 from nescio.serving.log_records import Entry
 from nescio.serving.served_guards import Version
 
 
-class Answered:
+class AnsweredRequest:
     """The decisions about the rows of one request.
 
     id: of the request. version: the guard that decided. texts: JSON of each decision. columns: of
@@ -84,7 +84,7 @@ class Once:
 
 
 def answer_jobs(
-    jobs: Sequence[Job],
+    jobs: Sequence[QueuedRequest],
     found: Any,
     *,
     picked: NDArray[np.bool_],
@@ -92,12 +92,14 @@ def answer_jobs(
     time: float,
     replica: str,
     keep: bool,
+    keep_all: bool,
 ) -> list[Entry]:
     """Set the answers of jobs that were decided together, and give their entries of the log.
 
     jobs: of one version. found: the decisions about all their rows. picked: which of them go to
     review. propensity: the probability with which each was. time: in seconds since 1970. replica:
-    that writes them. keep: whether the inputs of what goes to review are kept.
+    that writes them. keep: whether the inputs of what goes to review are kept. keep_all: all others
+    as well.
     """
     version: Version = jobs[0].version
     texts, columns = json_rows(found), found.columns()
@@ -114,11 +116,11 @@ def answer_jobs(
     start = 0
     for job in jobs:
         stop = start + job.count
-        job.answer = Answered(job.id, version, texts[start:stop], columns, start)
+        job.answer = AnsweredRequest(job.id, version, texts[start:stop], columns, start)
         start = stop
         for row, digest in enumerate(job.rows.digests):
             values = next(rows)
-            kept = job.rows.kept(row) if keep and values[-1] else None
+            kept = job.rows.kept(row) if keep_all or (keep and values[-1]) else None
             own: dict[str, Any] = dict(zip(names, values, strict=True))
             entries.append(Entry(id=f"{job.id}-{row}", digest=digest, kept=kept, **same, **own))
     return entries

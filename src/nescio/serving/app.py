@@ -2,7 +2,7 @@
 
 Routes are added here. A module with further ones has a function `router(service)` that gives a
 `fastapi.APIRouter`, and its name in `ROUTERS`; the path parameters, the answers and the errors of a
-route stand in its description, which `/openapi.json` and `/docs` show. A route says who may use it
+route are in its description, which `/openapi.json` and `/docs` show. A route says who may use it
 by a parameter `who: Who = Depends(need(service, "review"))`, which is the owner of the key.
 Whatever is wrong is raised: a `RefusedError` with its status, or any other `NescioError`, which is
 a 422. Routes run on the event loop: what takes longer than a millisecond, such as a query of the
@@ -157,7 +157,7 @@ def health_routes(service: Service) -> APIRouter:
 
 
 def guard_routes(service: Service) -> APIRouter:
-    """What the guards promise; the routes that predict are answered by `Front`.
+    """What the guards guarantee; the routes that predict are answered by `Front`.
 
     service: has the guards.
     """
@@ -171,17 +171,17 @@ def guard_routes(service: Service) -> APIRouter:
 
     @routes.get("/v1/guard", responses=answers(401, 403, 404))
     async def guard() -> dict[str, Any]:
-        """What the only guard promises, and what it assumes."""
+        """What the only guard guarantees, and what it assumes."""
         return service.version(None).about()
 
     @routes.get("/v1/guards", responses=answers(401, 403))
     async def guards() -> list[dict[str, Any]]:
-        """What every guard promises, and what it assumes."""
+        """What every guard guarantees, and what it assumes."""
         return [service.guards.current(name).about() for name in service.guards.names()]
 
     @routes.get("/v1/guards/{name}", responses=answers(401, 403, 404))
     async def one_guard(name: str) -> dict[str, Any]:
-        """What a guard promises, what it assumes, and its versions."""
+        """What a guard guarantees, what it assumes, and its versions."""
         kept = [one.version for one in service.guards.served(name).versions]
         return {**service.version(name).about(), "versions": kept}
 
@@ -193,8 +193,8 @@ def guard_routes(service: Service) -> APIRouter:
         watching = service.version(name).watch
         if watching is None:
             raise UnknownGuardError(f"{name!r} is not watched, as the service has no log")
-        found: dict[str, Any] = await asyncio.to_thread(watching.status)
-        return finite(found)
+        found: dict[str, Any] = finite(await asyncio.to_thread(watching.status))
+        return found
 
     @routes.post("/v1/predict", **predicting)
     async def predict() -> Any:

@@ -56,7 +56,7 @@ def read_arrow(
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, struct.error) as error:
         if isinstance(error, NescioError):
             raise
-        raise BodyError(UNREADABLE, f"the body is no Arrow stream or file: {error}") from None
+        raise BodyError(UNREADABLE, f"the body cannot be read as Arrow: {error}") from None
     names = table.column_names
     if len(set(names)) < len(names):
         raise wrong_inputs(f"two columns have the same name: {', '.join(names)}")

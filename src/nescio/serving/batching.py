@@ -17,6 +17,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from nescio.core import NescioError, one_thread
+from nescio.serving.admission import Admission
 from nescio.serving.service_metrics import ServiceMetrics
 
 QUEUED, TAKEN, OVER = "queued", "taken", "over"  # where a request is
@@ -34,7 +35,7 @@ class RefusedError(NescioError):
         self.status, self.reason, self.retry = status, reason, retry
 
 
-class Job:
+class QueuedRequest:
     """A request that waits for its decisions.
 
     version: the guard that decides. rows: the inputs. id: of the request. done: is called on the
@@ -59,15 +60,17 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedBatch:
     """A batch that was decided, but is not written yet."""
 
-    jobs: Sequence[Job]
+    jobs: Sequence[QueuedRequest]
     entries: Sequence[Any]
 
 
-Decide = Callable[[Any, Sequence[Job]], Sequence[Any]]  # sets the answers, gives the entries
-Commit = Callable[[Sequence[Any], Sequence[Decided]], None]  # all entries, and their batches
+Decide = Callable[
+    [Any, Sequence[QueuedRequest]], Sequence[Any]
+]  # sets the answers, gives the entries
+Commit = Callable[[Sequence[Any], Sequence[DecidedBatch]], None]  # all entries, and their batches
 
 
 class Batcher:
@@ -97,16 +100,18 @@ class Batcher:
         self.wait, self.max_batch, self.queue = batch_ms / 1000, max_batch, queue
         self.timeout = timeout
         self.rows = 0  # that wait, are decided or are written; only the loop changes it
+        self.admission = Admission(queue)
+        self._decided = 0  # rows so far
         self._lock = Lock()
-        self._waiting: dict[int, deque[Job]] = {}  # by the version
+        self._waiting: dict[int, deque[QueuedRequest]] = {}  # by the version
         self._queued = 0  # rows in there
         self._idle = False  # whether the inference thread waits for the bell
         self._expected = 1  # rows of the last batch
         self._bell: SimpleQueue[bool] = SimpleQueue()
-        self._done: SimpleQueue[Decided | None] = SimpleQueue()
+        self._done: SimpleQueue[DecidedBatch | None] = SimpleQueue()
         self._timer: asyncio.Handle | None = None
         self._soon = False  # whether the timer rings in the next turn of the loop
-        self._unanswered: deque[Job] = deque()
+        self._unanswered: deque[QueuedRequest] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: asyncio.Handle | None = None
         self._threads: list[Thread] = []
@@ -120,7 +125,12 @@ class Batcher:
             self._threads.append(thread)
         self._sweep()
 
-    def submit(self, job: Job) -> None:
+    @property
+    def full(self) -> bool:
+        """Whether so many rows wait that a request would wait too long."""
+        return self.rows >= self.admission.limit
+
+    def submit(self, job: QueuedRequest) -> None:
         """Queue `job`, on the loop; it is told the answer, or an error."""
         if self.rows and self.rows + job.count > self.queue:
             raise RefusedError(
@@ -165,13 +175,13 @@ class Batcher:
         if idle:
             self._bell.put(True)
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[QueuedRequest]:
         """The next batch: the oldest request, and others of its version."""
         with self._lock:
             while self._waiting:
                 key = min(self._waiting, key=lambda one: self._waiting[one][0].began)
                 line, rows = self._waiting[key], 0
-                jobs: list[Job] = []
+                jobs: list[QueuedRequest] = []
                 while line and (not jobs or rows + line[0].count <= self.max_batch):
                     job = line.popleft()
                     self._queued -= job.count
@@ -198,7 +208,7 @@ class Batcher:
                     going = self._bell.get()
         self._done.put(None)
 
-    def _infer_batch(self, jobs: list[Job]) -> None:
+    def _infer_batch(self, jobs: list[QueuedRequest]) -> None:
         """Decide a batch; where that fails, each request by itself, so that others get answers."""
         began = time.perf_counter()
         try:
@@ -211,13 +221,13 @@ class Batcher:
             jobs[0].answer, entries = error, ()
         self.metrics.deciding.add(time.perf_counter() - began)
         self.metrics.batch_rows.add(sum(job.count for job in jobs))
-        self._done.put(Decided(jobs, entries))
+        self._done.put(DecidedBatch(jobs, entries))
 
     def _write(self) -> None:
         """The writer thread."""
         going = True
         while going:
-            groups: list[Decided] = []
+            groups: list[DecidedBatch] = []
             one = self._done.get()
             while True:
                 if one is None:
@@ -231,7 +241,7 @@ class Batcher:
             if groups:
                 self._write_groups(groups)
 
-    def _write_groups(self, groups: list[Decided]) -> None:
+    def _write_groups(self, groups: list[DecidedBatch]) -> None:
         """Write some batches in one transaction, then let their answers leave."""
         assert self._loop is not None
         entries = [entry for group in groups for entry in group.entries]
@@ -247,11 +257,14 @@ class Batcher:
             self.metrics.writing.add(time.perf_counter() - began)
         self._loop.call_soon_threadsafe(self._finish, jobs)
 
-    def _finish(self, jobs: list[Job]) -> None:
+    def _finish(self, jobs: list[QueuedRequest]) -> None:
         """Give the answers, on the loop."""
         for job in jobs:
             self.rows -= job.count
+            self._decided += job.count
             job.stage = OVER
+        self.admission.measure(time.monotonic(), self._decided, self.rows)
+        for job in jobs:
             job.tell(job.answer)
 
     def _sweep(self) -> None:
@@ -263,7 +276,7 @@ class Batcher:
         pause = min(max(self.timeout / 20, 0.02), 0.5)
         self._sweeper = self._loop.call_later(pause, self._sweep)
 
-    def _late(self, job: Job) -> None:
+    def _late(self, job: QueuedRequest) -> None:
         with self._lock:
             stage = job.stage
             if stage == QUEUED:

@@ -29,7 +29,7 @@ MULTIPART = ("multipart/form-data", "multipart/mixed")
 READ = (JSON, NPY, *ARROW, "image/png, image/jpeg, ...", *MULTIPART)  # for messages
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
     """The inputs of a request.
 
@@ -117,7 +117,7 @@ def rows_of(inputs: Inputs, sent: Sequence[Any] = (), kind: str = "npy") -> Rows
     sent: what each was sent as; empty: the numbers are kept.
     kind: what `sent` holds.
     """
-    return Rows(inputs, row_digests(inputs), sent, kind)
+    return Rows(inputs=inputs, digests=row_digests(inputs), sent=sent, kind=kind)
 
 
 def joined_rows(parts: Sequence[Rows]) -> Inputs:

@@ -37,7 +37,7 @@ class BodyLimits:
             raise BodyError(
                 TOO_LARGE,
                 f"the body has {count:,} rows, at most {self.rows:,} are decided at a time; send "
-                "the others in a request of their own",
+                "the others in another request",
             )
 
 

@@ -1,6 +1,6 @@
 """A client of the service, which needs nothing but the standard library and numpy.
 
-Each thread has a connection of its own, which stays open. What the service cannot take now (503) is
+Each thread has its own connection, which stays open. What the service cannot take now (503) is
 sent again after the seconds it names.
 """
 
@@ -87,7 +87,7 @@ class Client:
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def about(self) -> dict[str, Any]:
-        """What the guard promises, and what it assumes."""
+        """What the guard guarantees, and what it assumes."""
         path = "/v1/guard" if self.guard is None else f"/v1/guards/{quote(self.guard, safe='')}"
         found: dict[str, Any] = self._asked("GET", path)
         return found

@@ -7,14 +7,14 @@ pipelining, tracing) takes the way through the application, `front.py`, to the s
 """
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nescio.serving.bodies import read_body
 from nescio.serving.front import ARROW, asks_to_predict, refusal_headers
-from nescio.serving.service import LARGE, Service
+from nescio.serving.service import LARGE, TOO_MANY, Service
 
 DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
 BUSY = b'{"error":"too many connections; try again in a second"}'
@@ -23,7 +23,9 @@ REFUSED = (
     b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(BUSY), BUSY)
 )
 JSON = b"content-type: application/json\r\n"
-UNUSUAL = {b"expect", b"upgrade", b"transfer-encoding"}  # headers
+LATER = JSON + b"retry-after: 1\r\n"
+MANY = orjson.dumps({"error": TOO_MANY})
+UNUSUAL = {b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"}  # headers
 KEEP = b"keep-alive"
 
 
@@ -58,6 +60,11 @@ class Quick:
     def whole(self) -> None:
         """The body is there: read its rows, and queue them."""
         service = self.service
+        if service.full:
+            service.metrics.refused.add("wait")
+            service.metrics.requests.add("503")
+            self.send(503, LATER, MANY)
+            return
         self.began = time.perf_counter()
         service.body_bytes += len(self.body)
         try:
@@ -114,83 +121,83 @@ class Quick:
         protocol.on_response_complete()
 
 
+class TimedConnection(HttpToolsProtocol):
+    """A connection that is closed if a request does not arrive in time."""
+
+    service: ClassVar[Service]
+    since = 0.0  # when it began to wait for the rest of a request; 0: it does not
+    allowed = 0.0  # seconds for it
+    dropped = 0  # bytes of a body that nobody wants
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.since, self.allowed = time.monotonic(), self.service.settings.head_seconds
+        self.service.connections = len(self.connections)
+        if len(self.connections) > self.service.settings.connections:
+            self.service.metrics.refused.add("connections")
+            transport.write(REFUSED)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.service.connections = len(self.connections)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.since, self.dropped = time.monotonic(), 0
+        self.allowed = self.service.settings.head_seconds
+
+    def on_headers_complete(self) -> None:
+        self.since, self.allowed = time.monotonic(), self.service.settings.body_seconds
+        if not self._quickly():
+            super().on_headers_complete()
+
+    def _quickly(self) -> bool:
+        """Whether this request is answered here; then it is the current one."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy or not self.service.quick or self.parser.get_method() != b"POST":
+            return False
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        predicts, name = asks_to_predict(path)
+        if not predicts or "%" in path or self.flow.write_paused:
+            return False
+        headers = dict(self.headers)
+        length = headers.get(b"content-length", b"")
+        if not length.isdigit() or int(length) > LARGE or UNUSUAL & headers.keys():
+            return False
+        if self.parser.get_http_version() != "1.1":
+            return False
+        if headers.get(b"connection", KEEP).lower() != KEEP:
+            return False
+        self.cycle = Quick(self, self.service, name, headers)  # type: ignore[assignment]
+        return True
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:
+            self.dropped += len(body)
+            if self.dropped > DRAINED * self.service.settings.body_bytes:
+                self.transport.close()
+                return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        self.since = time.monotonic()
+        self.allowed = self.service.settings.timeout + self.service.settings.body_seconds
+        super().on_message_complete()
+        if isinstance(cycle, Quick):
+            cycle.whole()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.cycle.more_body:
+            self.since = 0.0
+
+    def late(self, now: float) -> bool:
+        """Whether a request has taken too long to arrive, or its answer to be read."""
+        return self.since > 0 and now - self.since > self.allowed
+
+
 def guarded_protocol(service: Service) -> type[HttpToolsProtocol]:
     """The protocol of a connection, with the limits of `service`."""
-    settings = service.settings
-
-    class Guarded(HttpToolsProtocol):
-        """A connection that is closed if a request does not arrive in time."""
-
-        since = 0.0  # when it began to wait for the rest of a request; 0: it does not
-        allowed = settings.head_seconds
-        dropped = 0  # bytes of a body that nobody wants
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.since = time.monotonic()
-            service.connections = len(self.connections)
-            if len(self.connections) > settings.connections:
-                service.metrics.refused.add("connections")
-                transport.write(REFUSED)
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            service.connections = len(self.connections)
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.since, self.dropped = time.monotonic(), 0
-            self.allowed = settings.head_seconds
-
-        def on_headers_complete(self) -> None:
-            self.since, self.allowed = time.monotonic(), settings.body_seconds
-            if not self._quickly():
-                super().on_headers_complete()
-
-        def _quickly(self) -> bool:
-            """Whether this request is answered here; then it is the current one."""
-            busy = self.cycle is not None and not self.cycle.response_complete
-            if busy or not service.quick or self.parser.get_method() != b"POST":
-                return False
-            path = self.url.partition(b"?")[0].decode("latin-1")
-            predicts, name = asks_to_predict(path)
-            if not predicts or "%" in path or self.flow.write_paused:
-                return False
-            headers = dict(self.headers)
-            length = headers.get(b"content-length", b"")
-            if not length.isdigit() or int(length) > LARGE or UNUSUAL & headers.keys():
-                return False
-            if self.parser.get_http_version() != "1.1":
-                return False
-            if headers.get(b"connection", KEEP).lower() != KEEP:
-                return False
-            self.cycle = Quick(self, service, name, headers)  # type: ignore[assignment]
-            return True
-
-        def on_body(self, body: bytes) -> None:
-            if self.cycle.response_complete:
-                self.dropped += len(body)
-                if self.dropped > DRAINED * settings.body_bytes:
-                    self.transport.close()
-                    return
-            super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            cycle = self.cycle
-            self.since = time.monotonic()
-            self.allowed = settings.timeout + settings.body_seconds
-            super().on_message_complete()
-            if isinstance(cycle, Quick):
-                cycle.whole()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if not self.cycle.more_body:
-                self.since = 0.0
-
-        def late(self, now: float) -> bool:
-            """Whether a request has taken too long to arrive, or its answer to be read."""
-            return self.since > 0 and now - self.since > self.allowed
-
-    return Guarded
+    return type("GuardedConnection", (TimedConnection,), {"service": service})

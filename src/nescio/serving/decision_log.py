@@ -59,7 +59,7 @@ REVIEWED = (  # of each reviewer the last label counts, and a skip takes it back
     " AND own.kind <> 'skip' AND NOT EXISTS (SELECT 1 FROM labels AS later WHERE later.entry ="
     " own.entry AND later.reviewer = own.reviewer AND later.seq > own.seq)) WHERE seq = ?"
 )
-KINDS = ("label", "none", "skip")
+KINDS, DECISIONS = ("label", "none", "skip"), ("answer", "unsure", "ood")
 
 
 def open_log(where: str | Path, *, create: bool = True) -> "DecisionLog":
@@ -182,6 +182,10 @@ class DecisionLog:
         newest_first: the largest number first.
         limit: at most this number.
         """
+        if decision not in (None, *DECISIONS):
+            raise NescioError(f"decision is one of {', '.join(DECISIONS)}, got {quoted(decision)}")
+        if limit is not None and limit < 0:
+            raise NescioError(f"limit is a number of decisions, or None for all, got {limit!r}")
         wanted = Wanted(
             guard=guard,
             version=version,
@@ -222,7 +226,7 @@ class DecisionLog:
         return reading.read_counts(self.database, wanted)
 
     def add_labels(self, labels: Sequence[Label]) -> None:
-        """Add what reviewers say; a later label of the same reviewer is a correction.
+        """Add what reviewers say; a later label of the same reviewer replaces the one before.
 
         labels: of decisions that are in the log.
         """
@@ -268,6 +272,8 @@ class DecisionLog:
         reviews: the number of reviewers who should label each; a skip does not count.
         limit: at most this number.
         """
+        if reviews < 1 or limit < 0:
+            raise NescioError(f"reviews is 1 or more, limit 0 or more, got {reviews!r}, {limit!r}")
         return reading.read_open(
             self.database, guard=guard, reviewer=reviewer, reviews=reviews, limit=limit
         )

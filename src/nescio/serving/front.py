@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 from nescio.serving.batching import RefusedError
-from nescio.serving.service import ALL_BODIES, Service
+from nescio.serving.bodies import check_encoding
+from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
 from nescio.serving.tracing_marks import Marks
 
 Scope = MutableMapping[str, Any]
@@ -53,6 +54,8 @@ class Front:
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give the application a request whose body is there and within the limits."""
         try:
+            if self.service.full and scope["path"].endswith("/infer"):
+                raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
             body = await whole_body(self.service, headers_of(scope), receive)
         except GoneError:
             return
@@ -86,6 +89,9 @@ class Front:
         try:
             headers = headers_of(scope)
             service.authorized(headers, "predict")
+            if service.full:
+                raise RefusedError(TOO_MANY, status=503, reason="wait", retry=1)
+            check_encoding(headers.get("content-encoding"))
             body = await whole_body(service, headers, receive)
             size = len(body)
             service.body_bytes += size

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.data.images import as_images
-from nescio.data.readers.image_folders import UnreadableError, image_pixels
+from nescio.data import UnreadableError, as_images, image_pixels
 from nescio.serving.body_limits import (
     TOO_LARGE,
     UNREADABLE,

@@ -13,7 +13,7 @@ import orjson
 from fastapi import APIRouter, Depends, Path, Request, Response
 from numpy.typing import NDArray
 
-from nescio.serving.answered import Answered
+from nescio.serving.answered import AnsweredRequest
 from nescio.serving.batching import RefusedError
 from nescio.serving.bodies import Rows, rows_of
 from nescio.serving.described_routes import (
@@ -194,7 +194,7 @@ def read_request(body: bytes, length: str | None) -> tuple[dict[str, Any], dict[
     try:
         head = orjson.loads(body[:size])
     except orjson.JSONDecodeError as error:
-        raise _wrong(400, f"the request is no JSON: {error}") from None
+        raise _wrong(400, f"the request is not JSON: {error}") from None
     inputs = head.get("inputs") if isinstance(head, dict) else None
     if not isinstance(inputs, list) or not inputs or not all(isinstance(t, dict) for t in inputs):
         raise _wrong(422, "expected an object with inputs, a list of tensors")
@@ -241,7 +241,7 @@ def _read_tensor(tensor: dict[str, Any], rest: memoryview) -> tuple[str, NDArray
 def _of_bytes(name: str, kind: str, raw: memoryview) -> NDArray[Any]:
     if kind != "BYTES":
         if len(raw) % np.dtype(TYPES[kind]).itemsize:
-            raise _wrong(422, f"{name}: {len(raw)} bytes are no whole number of {kind}")
+            raise _wrong(422, f"{name}: {len(raw)} bytes are not a whole number of {kind}")
         return np.frombuffer(raw, TYPES[kind])
     words, place = [], 0
     while place < len(raw):
@@ -319,7 +319,7 @@ def _column(name: str, values: NDArray[Any]) -> list[Any]:
     return list(values.reshape(-1).tolist())
 
 
-def answer_to(head: Mapping[str, Any], answered: Answered) -> Response:
+def answer_to(head: Mapping[str, Any], answered: AnsweredRequest) -> Response:
     """The answer to a request, whose JSON says which outputs it wants, and how.
 
     head: the JSON of the request.

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import Bundle, Inputs, NescioError, Shape, as_batch, layout_hint, unknown
-from nescio.data import Columns
-from nescio.data.table import column as as_column
+from nescio.data import Columns, read_table
 from nescio.detectors import as_rows, recorded_nets
-from nescio.detectors.gower import read_rows
 from nescio.guards import Guard, RegressionGuard
 from nescio.nets import columns_of, reads_tokens
 from nescio.serving.body_limits import wrong_inputs
@@ -53,7 +51,7 @@ class InputForm:
 
     @property
     def by_name(self) -> tuple[str, ...]:
-        """Names of the columns of a table; empty: inputs are no rows of a table."""
+        """Names of the columns of a table; empty: inputs are not of a table."""
         return self.names if self.columns is None else self.columns.names
 
     @property
@@ -109,7 +107,7 @@ class InputForm:
         try:
             if self.columns is not None:
                 return self.columns.numbers(own)
-            numbers = [as_column(name, values) for name, values in own.items()]
+            numbers = list(read_table(own).columns.values())
         except NescioError as error:
             raise wrong_inputs(str(error)) from None
         for name, values in zip(own, numbers, strict=True):
@@ -124,7 +122,7 @@ class InputForm:
         known = set(names)
         for place, row in enumerate(rows):
             if not isinstance(row, dict):
-                raise wrong_inputs(f"row {place} is no object; expected {self.said}")
+                raise wrong_inputs(f"row {place} is not an object; expected {self.said}")
             if row.keys() != known and row.keys() - beside != known:
                 _check_names(row, names, f"columns of row {place}", allowed=(*names, *beside))
         return self.table({name: [row[name] for row in rows] for name in names})
@@ -154,7 +152,7 @@ class InputForm:
 
     @property
     def _beside(self) -> tuple[str, ...]:
-        """Columns of the table that are no inputs, and may be sent with the others."""
+        """Columns of the table beside the inputs, which may be sent with the others."""
         if self.columns is None:
             return ()
         target = () if self.columns.target is None else (self.columns.target,)
@@ -187,10 +185,14 @@ class InputForm:
 
     def _check_encoded(self, x: Tensor, columns: Columns) -> None:
         """Refuse numbers that no row of the table is encoded as."""
-        try:
-            read_rows(x[x.isfinite().all(1)], columns.layout)
-        except NescioError as error:
-            raise wrong_inputs(f"{error}; or send {self.said}") from None
+        widths = [width for _, width in columns.layout]
+        for one, own in zip(columns.columns, x.split(widths, 1), strict=True):
+            marks = ((own == 0) | (own == 1)).all(1) & (own.sum(1) == 1)
+            if one.kind == "categorical" and not marks.all():
+                raise wrong_inputs(
+                    f"the numbers of the categorical column {one.name!r} must be 0, but for one 1; "
+                    f"better send {self.said}"
+                )
 
     def _part(self, name: str, array: NDArray[Any]) -> Tensor:
         """One of several tensors."""

@@ -48,7 +48,7 @@ def read_json(body: bytes, form: InputForm, limits: BodyLimits) -> tuple[Inputs,
 
 
 def parsed(body: bytes) -> Any:
-    """What JSON holds; of so many values that memory is bounded."""
+    """What JSON holds; its values are counted first, as each takes memory."""
     marks = (b",", b"[", b"{") if len(body) > VALUES else ()
     if sum(map(body.count, marks)) > VALUES:
         raise BodyError(
@@ -59,7 +59,7 @@ def parsed(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BodyError(UNREADABLE, f"the body is no JSON: {error}") from None
+        raise BodyError(UNREADABLE, f"the body cannot be read as JSON: {error}") from None
 
 
 def array_of(given: Any, name: str, *, plain: bool = False) -> NDArray[Any]:

@@ -63,6 +63,8 @@ class Keys:
         """Who sent this header, `Bearer KEY` or the key alone; None: nobody who is known.
 
         Every key is compared, each in constant time.
+
+        authorization: the header.
         """
         kind, _, rest = authorization.partition(" ")
         key = rest.strip() if kind.lower() == "bearer" else authorization.strip()

@@ -169,8 +169,9 @@ def _meaning(place: Address, error: Any, *, lost: bool) -> NescioError:
 
 
 def _sqlite_meaning(place: Address, error: sqlite3.Error) -> NescioError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
-    if code == sqlite3.SQLITE_FULL:
+    extended = getattr(error, "sqlite_errorcode", 0)
+    code = extended & 0xFF  # the primary code
+    if code == sqlite3.SQLITE_FULL or extended == sqlite3.SQLITE_IOERR_SHMSIZE:
         return LogFullError(f"{place}: the disk is full, or the file may not grow; make room")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LogUnavailableError(

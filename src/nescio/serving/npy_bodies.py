@@ -26,7 +26,8 @@ def read_npy(body: bytes) -> NDArray[Any]:
         shape, columns_first, kind = _read_header(body[:start])
     except Exception as error:  # NumPy reads a damaged header as Python, and so fails in any way
         raise BodyError(
-            UNREADABLE, f"the body is no .npy file ({error}); write it with numpy.save"
+            UNREADABLE,
+            f"the body cannot be read as .npy ({error}); write it with numpy.save",
         ) from None
     if kind.hasobject or kind.names is not None or kind.subdtype is not None:
         raise BodyError(WRONG_INPUTS, f"the array must hold real numbers, got {kind}")

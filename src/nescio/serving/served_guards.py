@@ -44,7 +44,7 @@ class Version:
         return None if self.guard.range is None else self.guard.range.shape
 
     def about(self) -> dict[str, Any]:
-        """What is promised, and what is assumed; JSON."""
+        """What is guaranteed, and what is assumed; JSON."""
         guard = self.guard
         numbers = isinstance(guard, RegressionGuard)
         wishes = {name: getattr(guard, name) for name in ("false_alarm", "risk", "confidence")}
@@ -66,7 +66,7 @@ class Version:
         }
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Served:
     """A name, and the versions of its guard: the one in use last."""
 
@@ -107,7 +107,7 @@ class ServedGuards:
         if name in self._served:
             raise NescioError(f"two guards have the name {name!r}; write OTHER={source}")
         path = Path(source) if isinstance(source, (str, Path)) else None
-        served = Served(name, reader or load, path)
+        served = Served(name=name, load=reader or load, path=path)
         if path is None:
             version = self._version(served, source, None)
         else:

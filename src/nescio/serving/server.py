@@ -19,7 +19,7 @@ import uvicorn
 
 from nescio.core import NescioError
 from nescio.serving.app import make_app
-from nescio.serving.connections import guarded_protocol
+from nescio.serving.connections import TimedConnection, guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
 from nescio.serving.served_guards import AnyServed, Load, ServedGuards
@@ -29,6 +29,7 @@ from nescio.serving.watch import Watch
 from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
+DOORS = 32  # connections that are accepted in a turn of the loop
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
 
 
@@ -89,9 +90,9 @@ class Server(uvicorn.Server):
             await asyncio.sleep(min(pause, 1.0))
             now = time.monotonic()
             for one in list(self.server_state.connections):
-                if one.late(now):
+                if isinstance(one, TimedConnection) and one.late(now):
                     self.service.metrics.refused.add("slow connection")
-                    one.transport.abort()  # type: ignore[union-attr]
+                    one.transport.abort()
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ def serve_service(
         where = f"{scheme}://{_host(service.settings.host)}:{place.getsockname()[1]}"
         names = ", ".join(service.guards.names())
         service.say("info", "serving", url=where, guards=names, log=str(service.log))
-        server.run(sockets=[place])
+        server.run(sockets=doors(place))
         service.say("info", "stopped")
 
 
@@ -278,7 +279,7 @@ def run_in_thread(
     server = make_server(service, tls_cert=tls_cert, tls_key=tls_key)
     place = listening(service.settings)
     port = place.getsockname()[1]
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": doors(place)}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.005)
@@ -309,6 +310,11 @@ def listening(settings: ServiceSettings) -> socket.socket:
     return place
 
 
+def doors(place: socket.socket) -> list[socket.socket]:
+    """A listening socket `place` several times: libuv accepts one of each in a turn of its loop."""
+    return [place, *(place.dup() for _ in range(DOORS - 1))]
+
+
 def check_tls(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]:
     """The settings of TLS: a certificate `cert` and its private key `key`, which fit."""
     if cert is None and key is None:
@@ -322,7 +328,7 @@ def check_tls(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(cert, key)
     except (ssl.SSLError, OSError) as error:
         raise NescioError(
-            f"{cert} and {key} are no certificate with its private key, in PEM: {error}"
+            f"{cert} and {key} are not a certificate with its private key, in PEM: {error}"
         ) from error
     return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
 
@@ -338,7 +344,7 @@ def quick_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-class Line(logging.Formatter):
+class LogLine(logging.Formatter):
     """A line of the log of the process: text, or JSON.
 
     as_json: whether it is JSON.
@@ -366,7 +372,7 @@ def log_lines(as_json: bool) -> Iterator[None]:
     as_json: whether each is JSON.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Line(as_json))
+    handler.setFormatter(LogLine(as_json))
     loggers = {"nescio.serving": logging.INFO, "uvicorn.error": logging.ERROR}
     for name, level in loggers.items():
         logger = logging.getLogger(name)

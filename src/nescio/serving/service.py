@@ -20,18 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.core import NescioError, quiet
-from nescio.serving.answered import Answered, Once, answer_jobs
-from nescio.serving.batching import Batcher, Decided, Job, RefusedError
+from nescio.serving.answered import AnsweredRequest, Once, answer_jobs
+from nescio.serving.batching import Batcher, DecidedBatch, QueuedRequest, RefusedError
 from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.keys import LOCAL, Keys, Who
+from nescio.serving.retention import Retention
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
 from nescio.serving.service_metrics import ServiceMetrics
 from nescio.serving.service_settings import ServiceSettings
 from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
+TOO_MANY = "too many requests wait; try again in a second"
 ALL_BODIES = 16  # times the largest body: what all that are there may take together
 lines = logging.getLogger("nescio.serving")
 
@@ -79,6 +81,7 @@ class Service:
         self._draws = np.random.default_rng()
         self._pool: ThreadPoolExecutor | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._retention: Retention | None = None
         self._add_gauges()
 
     async def start(self) -> None:
@@ -90,6 +93,13 @@ class Service:
         self.batcher.start(loop)
         if self.settings.watch_files is not None:
             self._watching = loop.create_task(self._watch_files(self.settings.watch_files))
+        if self.log is not None:
+            self._retention = Retention(
+                self.log,
+                keep_inputs=self.settings.input_days,
+                keep_decisions=self.settings.decision_days,
+                say=partial(self.say, "info"),
+            )
         self.running = True
 
     async def stop(self) -> None:
@@ -106,6 +116,8 @@ class Service:
                 await loop.run_in_executor(None, self.end_watch, version)
         if self._pool is not None:
             self._pool.shutdown()
+        if self._retention is not None:
+            await loop.run_in_executor(None, self._retention.stop)
         if self.log is not None:
             self.log.close()
 
@@ -118,6 +130,11 @@ class Service:
     def ready(self) -> bool:
         """Whether requests are accepted."""
         return self.running and not self.draining
+
+    @property
+    def full(self) -> bool:
+        """Whether a request to predict would wait too long."""
+        return self.batcher.full
 
     def authorized(self, headers: Mapping[str, str], role: str) -> Who:
         """Who asks, if they may do what `role` may.
@@ -168,17 +185,19 @@ class Service:
 
         version: the guard that decides.
         rows: the inputs.
-        done: is called on the loop with the `Answered`, after it is in the log, or with an error.
+        done: is called on the loop with an `AnsweredRequest` that is in the log, or an error.
         """
         if not self.running:
             raise RefusedError(
                 "the service is stopping; ask another one", status=503, reason="stopping", retry=1
             )
-        self.batcher.submit(Job(version, rows, f"{self._start}{next(self._numbers):08x}", done))
+        self.batcher.submit(
+            QueuedRequest(version, rows, f"{self._start}{next(self._numbers):08x}", done)
+        )
 
-    async def decided(self, version: Version, rows: Rows) -> Answered:
+    async def decided(self, version: Version, rows: Rows) -> AnsweredRequest:
         """The decisions about `rows` by `version`, after they are in the log."""
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnsweredRequest] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any) -> None:
             if future.done():
@@ -253,7 +272,10 @@ class Service:
     async def record(self, who: Who, what: str, about: str, details: Mapping[str, Any]) -> None:
         """Write what somebody did to the log.
 
-        who: did it. what: the action. about: to what. details: JSON.
+        who: did it.
+        what: the action.
+        about: to what.
+        details: JSON.
         """
         if self.log is None:
             return
@@ -304,7 +326,9 @@ class Service:
     def say(self, level: str, message: str, **more: Any) -> None:
         """Write a line to the log lines of the process; inputs are never in it.
 
-        level: info, warning or error. message: what happened. more: further values.
+        level: info, warning or error.
+        message: what happened.
+        more: further values.
         """
         lines.log(getattr(logging, level.upper()), message, extra={"more": more})
 
@@ -338,7 +362,7 @@ class Service:
         except NescioError as error:
             self.say("error", "a guard is not in the log", guard=version.name, why=str(error))
 
-    def _decide(self, version: Version, jobs: Sequence[Job]) -> Sequence[Any]:
+    def _decide(self, version: Version, jobs: Sequence[QueuedRequest]) -> Sequence[Any]:
         """Decide for a batch, on the inference thread: sets the answers, gives the entries."""
         with quiet():
             found = Once(version.steady(joined_rows([job.rows for job in jobs])))
@@ -351,6 +375,7 @@ class Service:
             time=time.time(),
             replica=self.settings.replica,
             keep=self.settings.keep_inputs,
+            keep_all=self.settings.all_inputs,
         )
 
     def _picks(
@@ -365,7 +390,7 @@ class Service:
         drawn = self._draws.random(len(refused)) < share
         return refused | drawn, np.where(refused, 1.0, share)
 
-    def _commit(self, entries: Sequence[Any], groups: Sequence[Decided]) -> None:
+    def _commit(self, entries: Sequence[Any], groups: Sequence[DecidedBatch]) -> None:
         """Write entries, on the writer thread; then tell those who watch, and count."""
         if self.log is not None:
             self.log.write(entries)

@@ -15,7 +15,7 @@ class ServiceSettings:
     port: the port; 0: a free one.
     replica: which process this is, in the log.
     batch_ms: how long a request waits for others, in milliseconds, at most.
-    max_batch: rows that are decided together, at most; a request of more is a batch of its own.
+    max_batch: rows that are decided together, at most; a request of more is a separate batch.
     queue: rows that wait or are decided, at most; those above are refused with 503.
     timeout: seconds until a request that has no answer is refused, with 503 or 504.
     body_bytes: bytes of a body, at most.
@@ -31,6 +31,9 @@ class ServiceSettings:
     webhook: where alarms are sent, http:// or https://; None: nowhere.
     webhook_secret: signs what is sent; None: it is not signed.
     keep_inputs: whether the inputs of what goes to review are kept in the log.
+    all_inputs: whether the inputs of all other decisions are kept as well.
+    input_days: days for which kept inputs stay in the log; None: as long as their decisions.
+    decision_days: days for which decisions stay in it; None: forever.
     guards_folder: the folder from which admins may load guards; None: only the files at start.
     watch_files: seconds between looks at the guard files, which load those that changed; None:
       they are not watched.
@@ -56,6 +59,9 @@ class ServiceSettings:
     webhook: str | None = None
     webhook_secret: str | None = field(default=None, repr=False)
     keep_inputs: bool = True
+    all_inputs: bool = False
+    input_days: float | None = 30.0
+    decision_days: float | None = None
     guards_folder: Path | None = None
     watch_files: float | None = None
     log_json: bool = False
@@ -79,6 +85,12 @@ class ServiceSettings:
         for name in ("batch_ms", "drain_seconds"):
             if not getattr(self, name) >= 0:
                 raise NescioError(f"{name} must not be below 0, got {getattr(self, name)}")
+        if self.all_inputs and not self.keep_inputs:
+            raise NescioError("keep all inputs, or none: leave out --all-inputs or --no-inputs")
+        for name in ("input_days", "decision_days"):
+            days = getattr(self, name)
+            if days is not None and not 0 <= days < float("inf"):
+                raise NescioError(f"{name} is a number of days, or None to keep all, got {days}")
         if not 0 < self.sample <= 1:
             raise NescioError(f"sample is a share above 0 and at most 1, got {self.sample}")
         if not 0 <= self.port < 1 << 16:

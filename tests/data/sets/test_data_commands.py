@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import nescio_papers.data  # noqa: F401  (its entries are part of the catalogue)
 from nescio.cli.main import main
 from nescio.data.sets import catalogue
-from nescio.data.sets.catalogue import CATALOGUE, Entry, File
+from nescio.data.sets.catalogue import CATALOGUE, CatalogueEntry, File
 
 
 def run(*words):
@@ -20,7 +20,7 @@ def known(monkeypatch):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
     checksum = hashlib.sha256(b"abc").hexdigest()
     file = File(name="a.bin", size=3, sha256=checksum, addresses=("http://127.0.0.1:9/a.bin",))
-    mine = Entry(
+    mine = CatalogueEntry(
         name="mine", what="numbers", license="CC0", home="http://x", folders=("own",), files=(file,)
     )
     monkeypatch.setattr(catalogue, "CATALOGUE", {"mine": mine})

@@ -12,7 +12,7 @@ import pytest
 
 from nescio.core import NescioError
 from nescio.data.sets import catalogue
-from nescio.data.sets.catalogue import Entry, File
+from nescio.data.sets.catalogue import CatalogueEntry, File
 from nescio.data.sets.download import check, download, fetch, presence, verify
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -230,11 +230,13 @@ def known(monkeypatch):
     """A catalogue with one data set, served here."""
     with serving(Manners()) as address:
         about = {"license": "none", "home": "http://x"}
-        mine = Entry(
+        mine = CatalogueEntry(
             name="mine", what="numbers", folders=("own",), files=(published(address),),
             patterns=("instead*",), **about,
         )  # fmt: skip
-        bare = Entry(name="bare", what="nothing", folders=("bare",), by_hand="a stone", **about)
+        bare = CatalogueEntry(
+            name="bare", what="nothing", folders=("bare",), by_hand="a stone", **about
+        )
         monkeypatch.setattr(catalogue, "CATALOGUE", {"mine": mine, "bare": bare})
         yield mine
 

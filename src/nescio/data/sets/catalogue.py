@@ -26,7 +26,7 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class CatalogueEntry:
     """A data set of other people; catalogue.toml explains the fields."""
 
     name: str
@@ -45,12 +45,12 @@ class Entry:
         return sum(file.size for file in self.files)
 
 
-def read_catalogue(path: Path) -> dict[str, Entry]:
+def read_catalogue(path: Path) -> dict[str, CatalogueEntry]:
     """The entries of a catalogue file by name."""
     return {name: _entry(name, table) for name, table in tomllib.loads(path.read_text()).items()}
 
 
-def _entry(name: str, table: dict[str, Any]) -> Entry:
+def _entry(name: str, table: dict[str, Any]) -> CatalogueEntry:
     bases = table.pop("addresses", [])
     table["files"] = [
         File(name=file, addresses=tuple(base + file for base in bases), **known)
@@ -60,20 +60,20 @@ def _entry(name: str, table: dict[str, Any]) -> Entry:
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
     }
-    return Entry(name=name, **values)
+    return CatalogueEntry(name=name, **values)
 
 
 CATALOGUE = read_catalogue(Path(__file__).with_name("catalogue.toml"))
 
 
-def catalogue() -> Mapping[str, Entry]:
+def catalogue() -> Mapping[str, CatalogueEntry]:
     """All entries, with those of the data sets that only the papers read."""
     import nescio_papers.data  # noqa: F401  (adds its entries)
 
     return CATALOGUE
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> CatalogueEntry:
     """The entry of a data set; hyphens are as good as underscores."""
     name = name.replace("-", "_")
     known = CATALOGUE if name in CATALOGUE else catalogue()

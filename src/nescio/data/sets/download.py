@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from nescio.core import Advance, NescioError, make_folder, progress
-from nescio.data.sets.catalogue import SETTING, Entry, File, entry, home, locate, root
+from nescio.data.sets.catalogue import SETTING, CatalogueEntry, File, entry, home, locate, root
 from nescio.version import VERSION
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
     return "no" if len(missing(known, where)) == len(known.files) else "in part"
 
 
-def missing(known: Entry, where: Path) -> list[File]:
+def missing(known: CatalogueEntry, where: Path) -> list[File]:
     """The published files that are not there, unless others serve in their place."""
     lack = [file for file in known.files if not _has(where, file)]
     if lack == list(known.files) and _in_their_place(known, where):
@@ -101,14 +101,14 @@ def missing(known: Entry, where: Path) -> list[File]:
     return lack
 
 
-def _in_their_place(known: Entry, where: Path) -> bool:
+def _in_their_place(known: CatalogueEntry, where: Path) -> bool:
     """Whether there are files in another layout than the published one, whole or in part."""
     unpacked = {_plain(file) for file in known.files}
     others = [other for other in known.others if other.name not in unpacked]
     return any(_matching(known, where)) or any(locate(where, other.name) for other in others)
 
 
-def _matching(known: Entry, where: Path) -> list[Path]:
+def _matching(known: CatalogueEntry, where: Path) -> list[Path]:
     """Files that are read although they are published nowhere."""
     return [path for pattern in known.patterns for path in where.glob(pattern)]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from nescio.guards import Decisions, RegressionDecisions
+from nescio.guards import Decisions, RegressionDecisions, table_text
 from nescio.guards.table_text import json_lines
-from nescio.serving import answers
-from nescio.serving.answers import arrow_stream, entry_columns, json_rows
+from nescio.serving import decision_bytes as answers
+from nescio.serving.decision_bytes import arrow_stream, entry_columns, json_rows
 from nescio.serving.log_records import Entry
 
 ODD = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e-5, 9.99999999996e-5, 1e-4, 999999999.6, 1e9,
@@ -56,7 +56,7 @@ CASES = [
     decisions(2, names=NAMES),
     decisions(64, names=NAMES, sets=False),
     decisions(200),
-    decisions(answers.FEW + 1, names=NAMES),
+    decisions(table_text.FEW + 1, names=NAMES),
     intervals(5),
     intervals(70, names=("price, %s", 'a"b')),
 ]
