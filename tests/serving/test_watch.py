@@ -234,3 +234,22 @@ def test_foreign_actions_are_not_alarms(tmp_path, guard):
     with open_log(tmp_path / "log.db") as log:
         log.record(Action(time=1.0, who="a", role="admin", what="load", about="x", details="{}"))
         assert watch_of(log, guard).status()["alarms"] == []
+
+
+def test_an_alarm_is_sent_by_one_replica_and_once(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        hook = {"webhook": "http://127.0.0.1:1/"}
+        watches = [watch_of(log, guard, replica=f"{i}/2", **hook) for i in range(2)]
+        sent = []
+        for watch in watches:
+            watch._webhook.send = sent.append
+        write(log, watches[0], entries(600, move=8.0, replica="0/2"))
+        for watch in (*watches, *watches):
+            watch.tick(6000.0)
+        assert [one["kind"] for one in sent] == ["drift"]
+        assert sent[0]["replica"] == "0/2"
+        watches[0].alarms.sent(sent[0], True)
+        again = watch_of(log, guard, replica="0/2", **hook)
+        again._webhook.send = sent.append
+        again.tick(6000.0)
+        assert len(sent) == 1

@@ -1,5 +1,6 @@
-"""Alarms, sent to an address: in a thread of its own, tried again, never in the way."""
+"""Alarms, sent to an address: in a separate thread, tried again, never in the way."""
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -83,7 +84,8 @@ class Webhook:
 
     def _tell(self, content: Mapping[str, Any], *, arrived: bool) -> None:
         if self.delivered is not None:
-            self.delivered(content, arrived)
+            with contextlib.suppress(Exception):  # the log may be closed by now
+                self.delivered(content, arrived)
 
 
 def post(url: str, body: bytes, secret: str | None = None, *, timeout: float = TIMEOUT) -> bool:

@@ -18,10 +18,11 @@ class Alarms:
     log: the decision log.
     guard: its name.
     version: of it.
+    replica: of this process, which sends what it recorded.
     """
 
-    def __init__(self, log: DecisionLog, guard: str, version: str) -> None:
-        self.log, self.guard, self.version = log, guard, version
+    def __init__(self, log: DecisionLog, guard: str, version: str, replica: str = "0") -> None:
+        self.log, self.guard, self.version, self.replica = log, guard, version, replica
         self.about = f"{guard}/{version}"
         self._lock = Lock()
         self._last = 0  # action that was read
@@ -64,14 +65,20 @@ class Alarms:
             "guard": self.guard,
             "version": self.version,
         }
-        details |= {"time": now, "words": status["words"], "status": dict(status)}
+        details |= {
+            "replica": self.replica,
+            "time": now,
+            "words": status["words"],
+            "status": dict(status),
+        }
         self._write(ALARM, details, now)
         self.read()
 
     def unsent(self) -> list[dict[str, Any]]:
-        """Alarms that are yet to be sent, each once in this process."""
+        """Alarms of this replica that are yet to be sent, each once in this process."""
         with self._lock:
-            found = [one for kind, one in self._known.items() if kind not in self._sent]
+            mine = [one for one in self._known.values() if one["replica"] == self.replica]
+            found = [one for one in mine if one["kind"] not in self._sent]
             self._sent |= {one["kind"] for one in found}
             return [dict(one) for one in found]
 

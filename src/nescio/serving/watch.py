@@ -77,7 +77,7 @@ class Watch:
         self.settings = settings or WatchSettings()
         self.classifies = isinstance(guard, Guard)  # then labels say what is wrong
         self.trouble: str | None = None
-        self.alarms = Alarms(log, name, version)
+        self.alarms = Alarms(log, name, version, self.settings.replica)
         self._draws = draws or np.random.default_rng()
         self._budget = self.settings.new_budget()
         self._lock, self._turn = threading.Lock(), threading.Lock()
@@ -301,7 +301,8 @@ class Watch:
         drifts: dict[str, Monitor] = {}
         for name, (_, body) in streams.items():
             drift, _ = stream_from(body)
-            if not name.endswith(f"/{STREAM}/{own.replica}") and drift is not None:
+            other = not name.endswith(f"/{STREAM}/{own.replica}")
+            if other and drift is not None and drift.shard[1] == own.shard[1]:
                 drifts[name] = drift
         found = {
             name: risk_from(body)
