@@ -111,9 +111,7 @@ def test_code_does_not_match_the_text_of_messages():
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 MODULES = {
-    "ray[data,serve]": "ray",
-    "uvicorn[standard]": "uvicorn",
-    "psycopg[binary]": "sqlalchemy",  # which loads it by the address of a database
+    "psycopg": "sqlalchemy",  # which loads it by the address of a database
     "prometheus-client": "prometheus_client",
     "mlflow-skinny": "mlflow",
 }  # where they differ

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 # Everything is loaded when it is first asked for, so that `nescio --help` needs no torch.
 ROOMS = (
     "applications attacks calibration cli conformal core data detectors evaluation geometry guards "
-    "integrations losses metrics models monitoring nets report training"
+    "integrations losses metrics models monitoring nets report serving training"
 )
 MODULES = {room: room for room in ROOMS.split()}
 MODULES |= {"heads": "core.heads", "measures": "core.measures", "recipes": "training.recipes"}

@@ -127,7 +127,7 @@ class Batcher:
 
     @property
     def full(self) -> bool:
-        """Whether so many rows wait that a request would wait too long."""
+        """Whether another request would wait too long behind the rows that wait."""
         return self.rows >= self.admission.limit
 
     def submit(self, job: QueuedRequest) -> None:
