@@ -7,13 +7,14 @@ wait for the few pages that came meanwhile.
 
 import sqlite3
 import threading
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
 EVERY = 0.5  # seconds between two rounds
 PAGES = 4096  # of the write-ahead file, 16 MB, from which on commits wait until it is empty
 LARGEST = 16384  # pages at which a commit empties it, if no thread does
-WAIT = 1.0  # seconds that a round waits for others
+TRIES, PAUSE = 50, 0.003  # to find a moment in which nobody reads or writes; seconds between
 
 
 class Checkpoints:
@@ -54,10 +55,16 @@ class Checkpoints:
 
 
 def empty(path: Path) -> tuple[int, int]:
-    """Move the write-ahead file of `path` into it; gives its pages, and those that were moved."""
+    """Move the write-ahead file of `path` into it; gives its pages, and those that were moved.
+
+    Nobody waits for others here: who empties a file holds off commits while it waits for readers.
+    """
     name = f"file:{path.absolute().as_posix().replace('%', '%25').replace('?', '%3f')}?mode=rw"
-    with closing(sqlite3.connect(name, uri=True, timeout=WAIT)) as connection:
-        _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if pages > PAGES:
-            _, pages, moved = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+    with closing(sqlite3.connect(name, uri=True, timeout=0)) as connection:
+        busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        for _ in range(TRIES if pages > PAGES else 0):
+            busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            if not busy:
+                break
+            time.sleep(PAUSE)
     return int(pages), int(moved)
