@@ -27,8 +27,8 @@ nescio.core.heads nescio.core.measures
 nescio.data nescio.data.augmentation nescio.data.corruptions nescio.data.ood nescio.detectors
 nescio.detectors.failure nescio.evaluation nescio.evaluation.under_shift nescio.geometry
 nescio.guards nescio.integrations nescio.losses nescio.metrics nescio.models nescio.monitoring
-nescio.monitoring.shift nescio.nets nescio.report nescio.serving nescio.training nescio.training.recipes
-nescio_papers nescio_papers.data
+nescio.monitoring.shift nescio.nets nescio.report nescio.serving nescio.training
+nescio.training.recipes nescio_papers nescio_papers.data
 """.split()  # noqa: SIM905
 CLASSES = (
     nescio.Activations,

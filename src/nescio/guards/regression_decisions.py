@@ -92,7 +92,11 @@ class RegressionDecisions(Decided):
 
 
 def interval_columns(names: tuple[str, ...] | None, targets: int) -> dict[str, tuple[str, int]]:
-    """The columns of predictions and intervals: what each holds, and of which target."""
+    """The columns of predictions and intervals: what each holds, and of which target.
+
+    names: names of the targets; None: they are numbers.
+    targets: the number of targets.
+    """
     words = names or tuple(map(str, range(targets)))
     return {
         name if targets == 1 else f"{name}_{word}": (name, k)

@@ -121,7 +121,7 @@ def begin(out: Path, identity: Mapping[str, Any], *, resume: bool) -> Table:
 
 
 def rows_done(out: Path) -> int:
-    """Rows that a stopped run has written; 0 without one."""
+    """Rows that a stopped run has written to `out`; 0 without one."""
     if out.is_dir():
         return 0
     journal = Table(out, {}).folder / JOURNAL
@@ -162,7 +162,9 @@ def _read(path: Path, kind: str) -> dict[str, Any]:
 
 
 def format_of(out: Path) -> tuple[Callable[[Columns, bool], bytes], Join]:
-    """How a part is written, given its columns and whether it is the first; and how parts join."""
+    """How a part of the table `out` is written, given its columns and whether it is the first; and
+    how parts join.
+    """
     if out.is_dir():
         raise NescioError(f"{out} is a folder; name a file in it, as in {out / 'decisions.csv'}")
     if out.suffix == ".parquet":

@@ -148,7 +148,7 @@ def _written(
 
 
 def fingerprint(guard: Guard | RegressionGuard) -> str:
-    """What tells a guard from any that decides differently."""
+    """What tells `guard` from any that decides differently."""
     if isinstance(guard, RegressionGuard):
         about = regression_manifest(guard, weights=False)
         about.pop("torch")
