@@ -6,6 +6,7 @@ on each run, and a brute-force oracle with a grid is wrong for a few of them.
 
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -13,6 +14,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+
+from nescio.core import LocalEngine, one_thread
+from nescio.core.engines import _Here
 
 os.environ.setdefault("MKL_CBWR", "AUTO")  # as the command line does; nothing was computed yet
 torch.set_num_threads(1)
@@ -139,3 +143,29 @@ def browser():
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@dataclass(frozen=True)
+class Workers(LocalEngine):
+    """So many workers, one after the other in this process, each with one thread."""
+
+    name = "workers"
+    last: int = 1000  # tasks after which the machine goes down
+
+    @contextmanager
+    def pool(self, work, most):
+        left = iter(range(self.last))
+
+        @one_thread()
+        def one(task):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return work(task)
+
+        yield _Here(one)
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """An engine whose workers are a part of this process."""
+    return Workers

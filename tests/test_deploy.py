@@ -58,7 +58,11 @@ def commands():
     assert re.search(r'^ENTRYPOINT \["nescio"\]$', text, re.MULTILINE)
     found["docker"] = json.loads(re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)[1])
     unit = (DEPLOY / "systemd" / "nescio@.service").read_text().replace("\\\n", " ")
-    line = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1].replace("%i", "0").replace("${REPLICAS}", "1")
+    line = (
+        re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1]
+        .replace("%i", "0")
+        .replace("${REPLICAS}", "1")
+    )
     found["systemd"] = shlex.split(line)[1:]
     return found
 

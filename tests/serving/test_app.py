@@ -430,3 +430,13 @@ def test_a_compressed_body_is_refused(served, moon_files, moon_rows):
     )
     assert status == 415
     assert b"gzip" in said
+
+
+def test_pages_of_other_sites_may_not_load(served, moon_files):
+    url = served({"m": moon_files[0]}, log=None).url
+    host = url.removeprefix("http://")
+    load = "/v1/guards/m/load"
+    for wrong in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}):
+        assert ask(url, load, b"{}", **wrong)[0] == 403
+    for fine in ({"Origin": url}, {"Host": f"localhost:{host.split(':')[1]}"}, {}):
+        assert ask(url, load, b"{}", **fine)[0] == 200

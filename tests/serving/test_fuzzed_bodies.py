@@ -3,6 +3,7 @@
 import tracemalloc
 from collections import Counter
 
+import pytest
 from benchmarks.fuzz_bodies import cases, outcome, seeds
 
 
@@ -26,3 +27,12 @@ def test_no_body_takes_much_more_memory_than_it_has_bytes():
             assert tracemalloc.get_traced_memory()[1] - before < 1_000_000 + 20 * len(case[2])
     finally:
         tracemalloc.stop()
+
+
+def test_tensors_at_random_give_rows_or_an_error():
+    pytest.importorskip("fastapi")
+    from benchmarks import fuzz_tensors
+
+    for seed in fuzz_tensors.seeds():
+        assert fuzz_tensors.outcome(*seed) == "rows"
+    assert {*fuzz_tensors.outcomes(500)} <= {"rows", "400", "413", "422"}

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.serving import KeptInput, Label, Retention, open_log, retain, retention
+from nescio.serving import (
+    Client,
+    KeptInput,
+    Label,
+    Retention,
+    ServiceSettings,
+    open_log,
+    retain,
+    retention,
+)
 from nescio.serving.retention import DAY, moved
 
 NOW = time.time()
@@ -45,7 +54,7 @@ def test_decisions_take_all_that_belongs_to_them(log, entry):
     label = {"reviewer": "anna", "kind": "label", "label": "x", "time": NOW}
     log.add_labels([Label(decision=entry(number).id, **label) for number in range(3)])
     done = retain(log, keep_inputs=None, keep_decisions=365)
-    assert (done.inputs, done.decisions, done.labels) == (0, 2, 2)
+    assert (done.inputs, done.decisions, done.labels) == (2, 2, 2)
     assert there(log) == kept(log) == [1, 3]
     assert [one.decision for _, one in log.labels()] == [entry(1).id]
     assert [one.id for one in log.open_items()] == [entry(3).id]
@@ -89,11 +98,14 @@ def test_days_that_are_no_days(log):
 
 def test_in_small_transactions(log, entry, monkeypatch):
     monkeypatch.setattr(retention, "INPUTS", 3)
+    monkeypatch.setattr(retention, "BYTES", 20)  # of two inputs
     monkeypatch.setattr(retention, "DECISIONS", 4)
     log.write([old(entry, number, 60.5 + number) for number in range(20)])
     assert retain(log, keep_inputs=70).inputs == 10
     assert retain(log, keep_inputs=None, keep_decisions=65).decisions == 15
     assert there(log) == kept(log) == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(retention, "BYTES", 2)  # less than one
+    assert retain(log, keep_inputs=0).inputs == 5
 
 
 def test_a_clock_that_leaps_ahead_deletes_a_day(log, entry, monkeypatch):
@@ -227,3 +239,29 @@ def test_a_service_deletes_what_is_old(served, moon_files, tmp_path, entry):
         while there(log) != [0, 1] or kept(log) != [1]:
             assert time.monotonic() < end
             time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [({}, "review"), ({"all_inputs": True}, "all"), ({"keep_inputs": False}, "none")],
+)
+def test_which_inputs_a_service_keeps(served, moon_files, moon_rows, tmp_path, options, share):
+    with Client(served(moon_files[0], sample=1e-9, **options).url) as client:
+        client.predict(moon_rows)
+    with open_log(tmp_path / "log.db") as log:
+        every = list(log.decisions())
+        found = [log.kept(one.id) is not None for one in every]
+        picked = [one.picked for one in every]
+    assert any(picked)
+    assert not all(picked)
+    assert found == {"review": picked, "all": [True] * 64, "none": [False] * 64}[share]
+
+
+def test_settings_of_a_service_that_cannot_be():
+    for wrong in (
+        {"input_days": -1},
+        {"decision_days": float("nan")},
+        {"keep_inputs": False, "all_inputs": True},
+    ):
+        with pytest.raises(NescioError, match="days|none"):
+            ServiceSettings(**wrong)

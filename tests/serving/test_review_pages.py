@@ -1,9 +1,13 @@
 """The pages of the review queue: sign-in, labels without script, the hidden guess, safety."""
 
 import io
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import numpy as np
 import pytest
@@ -115,7 +119,8 @@ def test_nobody_gets_in_without_a_key_of_the_right_role(log):
     assert refused.status_code == 403
     assert "predict" in refused.text
     assert not made.cookies
-    assert [one.what for _, one in log.actions()] == 3 * ["sign-in refused"]
+    found = [(one.what, one.who) for _, one in log.actions()]  # wrong keys do not fill the log
+    assert found == [("sign-in refused", "unknown"), ("sign-in refused", "app")]
 
 
 def test_a_cookie_is_signed_strict_and_ends(log):
@@ -289,3 +294,32 @@ def test_a_service_below_a_path_keeps_its_links(log):
     page = made.get("/guards/review/next")
     assert page.url.path == "/guards/review/item/r/1"
     assert 'href="/guards/review/style.css"' in page.text
+
+
+def test_the_pages_of_a_service_review_what_it_decided(served, moon_files, moon_rows, tmp_path):
+    """From a request to a label: keys of the service, its log, its classes."""
+    from nescio.serving.keys import new_key
+
+    keys = tmp_path / "keys.txt"
+    asking = new_key(keys, "predict", "app")
+    reviewing = new_key(keys, "review", "anna")
+    running = served({"moons": moon_files[0]}, keys=keys)
+    far = json.dumps({"inputs": (moon_rows[:3] + 50).tolist()}).encode()  # OOD: in the queue
+    head = {"Authorization": f"Bearer {asking}", "Content-Type": "application/json"}
+    with urlopen(Request(f"{running.url}/v1/predict", far, head)) as answer:
+        ids = [one["id"] for one in json.load(answer)["decisions"]]
+    browser = build_opener(HTTPCookieProcessor())
+
+    def visit(path, **form):
+        body = urlencode(form).encode() if form else None
+        with browser.open(f"{running.url}{path}", body, timeout=20) as page:
+            return urlsplit(page.url).path, page.read().decode()
+
+    with pytest.raises(HTTPError, match="403") as refused:
+        visit("/review/sign-in", key=asking)
+    refused.value.close()
+    assert visit("/review/sign-in", key=reviewing)[0] == "/review"
+    path, text = visit("/review/next")
+    assert path == f"/review/item/{ids[0]}"
+    sent = re.search(r'name="token" value="([0-9a-f]{64})"', text)[1]
+    assert visit(path, token=sent, label="1")[0] == f"/review/item/{ids[1]}"

@@ -1,5 +1,6 @@
 """Calibration data of `nescio guard --from-log`: what people labeled in the log of a service."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,6 @@ from torch import Tensor, nn
 from nescio.cli.options import note
 from nescio.core import Inputs, NescioError, unknown
 from nescio.data import Columns as Encoding
-from nescio.guards.largest_coverage import fewest
 from nescio.models import encoding_of, innermost, takes_tokens
 from nescio.serving import bodies, decision_log, input_form, log_calibration, review_queue
 
@@ -128,7 +128,9 @@ def _say(where: str, sample: log_calibration.LogSample) -> None:
 
 def _check_enough(sample: log_calibration.LogSample, risk: float, confidence: float) -> None:
     """Refuse where not even answers without an error could show the risk."""
-    least = fewest(risk, confidence)
+    if not (0 < risk < 1 and 0 < confidence < 1):
+        return  # the guard says what is wrong
+    least = math.ceil(math.log1p(-confidence) / math.log1p(-risk))  # without an error, exact
     if len(sample.ids) < least:
         raise NescioError(
             f"{len(sample.ids)} rows calibrate; a risk of {risk:g} with confidence {confidence:g} "

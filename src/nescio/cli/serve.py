@@ -49,6 +49,8 @@ PARAMETERS = [
         option("--webhook", "Where alarms are sent, a URL; NESCIO_WEBHOOK_SECRET, a variable of "
             "the environment, signs them.  [default: nowhere]", metavar="URL"),
         option("--no-inputs", "Keep no inputs, not even of what goes to review.", is_flag=True),
+        option("--all-inputs", "Keep all inputs, not only of what goes to review.",
+            is_flag=True),
         option("--input-days", "Days for which kept inputs stay in the log.", default=30.0,
             type=click.FloatRange(min=0), metavar="DAYS"),
         option("--decision-days", "Days for which decisions stay in the log.  [default: forever]",

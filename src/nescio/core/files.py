@@ -33,6 +33,7 @@ ROOMS = {  # which room reads a kind of file; a file itself never names code to 
     "guard": "guards",
     "monitor": "monitoring",
     "risk monitor": "monitoring",
+    "accuracy estimate": "monitoring",
 }
 readers = Registry("kind of file")  # by kind: a function of `Saved` and options
 SHOWN = 60  # characters of a setting in a message

@@ -20,12 +20,13 @@ from nescio.core.errors import NescioError, NescioWarning, warn
 from nescio.version import VERSION
 
 RETRIES = 10  # times that a task is begun again after its worker died
+ATTEMPTS = 3  # to start a cluster of this machine
 SECONDS = 10.0  # after which a cluster that does not answer is given up
 QUIET = {  # what Ray would say or send otherwise; the user's own settings stay
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_made: list[str | None] = []  # the address of the connection that was made here
+_connecting: list["RayEngine"] = []  # the engine that made the connection, if one did
 OWN = ("nescio", "nescio_papers")  # packages that the workers have
 
 
@@ -65,12 +66,13 @@ class RayEngine(Engine):
         ray = package()
         if not ray.is_initialized():
             _connect(ray, self.address or os.environ.get("RAY_ADDRESS"), self.workers)
+            _connecting[:] = [self]
         return ray
 
     def close(self) -> None:
-        """End the connection, and the cluster, if they were made here."""
-        if _made:
-            _made.clear()
+        """End the connection, and the cluster, if this engine made them."""
+        if any(one is self for one in _connecting):
+            _connecting.clear()
             package().shutdown()
 
 
@@ -92,17 +94,10 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
         _check_answers(address)
     own = {"num_cpus": workers or processors(), "include_dashboard": False}
     options: dict[str, Any] = own if address in (None, "local") else {}
+    options |= {"address": address or "local", "log_to_driver": False, "logging_level": "ERROR"}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level="ERROR",
-                **options,
-            )
-            _made.append(address)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        _init(ray, options)
+    except Exception as error:  # Ray raises many kinds, also plain ones
         why = " ".join(str(error).split())
         if "ersion mismatch" in why:
             raise NescioError(
@@ -112,6 +107,19 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
         raise NescioError(
             f"cannot connect to the Ray cluster {address or 'of this machine'}: {why}"
         ) from error
+
+
+def _init(ray: Any, options: dict[str, Any], attempts: int = ATTEMPTS) -> None:
+    """Connect; a cluster that a busy machine did not start in Ray's half minute is tried again."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(**options)
+    except Exception as error:
+        ray.shutdown()
+        if attempts == 1 or "timed out during startup" not in str(error):
+            raise
+        _init(ray, options, attempts - 1)
 
 
 def _check_answers(address: str) -> None:
@@ -148,7 +156,8 @@ def own_modules() -> list[ModuleType]:
         if file is None or name == "__main__" or name.split(".")[0] in OWN:
             continue
         path = Path(file).resolve()
-        if path.suffix == ".py" and not any(place in path.parents for place in installed):
+        own = path.suffix == ".py" and not any(place in path.parents for place in installed)
+        if own and path.is_file():
             found.append(module)
     return found
 

@@ -8,15 +8,18 @@ these is a martingale that starts at 1: the share of errors is bounded at all ti
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, numbers
+from nescio.core import NescioError, Saved, numbers, readers, save_tensors
 from nescio.monitoring.betting_sums import STAKES, Sums, most_excess, no_sums, running
 
 Floats = NDArray[np.float64]
+KIND = "accuracy estimate"
 PIECE = 1 << 13  # answers in one go
 LARGEST = 2.0  # stake
 ASSUMES = (
@@ -66,6 +69,20 @@ class AccuracyEstimate:
         low = 1 - (self.sums.expected + more) / self.count
         return max(0.0, low), min(1.0, 1 - (self.sums.expected - less) / self.count)
 
+    @property
+    def assumes(self) -> str:
+        """What must hold for the interval, in words."""
+        return ASSUMES
+
+    def save(self, path: str | Path) -> Path:
+        """Write the estimate to one file at `path`; a crash leaves the old file or the new one."""
+        sides = {"upper": self.sums.upper, "lower": self.sums.lower}
+        tensors = {name: torch.from_numpy(side.copy()) for name, side in sides.items()}
+        manifest: dict[str, Any] = {"count": self.count, "expected": self.sums.expected}
+        manifest |= {"kind": KIND, "confidence": self.confidence}
+        save_tensors(Path(path), tensors, manifest)
+        return Path(path)
+
     def update(self, probability: Any) -> "AccuracyEstimate":
         """After more answers.
 
@@ -97,6 +114,21 @@ def estimated_accuracy(*, confidence: float = 0.95) -> AccuracyEstimate:
     if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0 < confidence < 1:
         raise NescioError(f"`confidence` must be between 0 and 1, got {confidence!r}")
     return AccuracyEstimate(confidence=confidence, sums=no_sums())
+
+
+@readers.named(KIND)
+def _read(saved: Saved) -> AccuracyEstimate:
+    """An estimate that was saved; it continues as if nothing had happened."""
+    said, expected = saved.manifest, float(saved.manifest["expected"])
+    sums = Sums(
+        count=int(said["count"]),
+        labels=0,
+        expected=expected,
+        weighted=expected,
+        upper=saved.tensors["upper"].numpy(),
+        lower=saved.tensors["lower"].numpy(),
+    )
+    return AccuracyEstimate(confidence=float(said["confidence"]), sums=sums)
 
 
 def _after(now: AccuracyEstimate, errors: Floats) -> AccuracyEstimate:

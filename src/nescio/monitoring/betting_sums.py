@@ -10,7 +10,7 @@ the plain sum, whatever happens in the stream.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ SHARES = np.array([0.16, 0.16, 0.14, 0.12, 0.10, 0.08, 0.06, 0.05, 0.04, 0.04, 0
 STEPS = 200  # of Newton's method, at most; about ten are needed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
     """What is known of the errors among `count` answers; all of it adds up over streams.
 
@@ -43,19 +43,14 @@ class Sums:
     lower: Floats
 
     def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
-            self.count + other.count,
-            self.labels + other.labels,
-            self.expected + other.expected,
-            self.weighted + other.weighted,
-            self.upper + other.upper,
-            self.lower + other.lower,
-        )
+        names = (field.name for field in fields(self))
+        return Sums(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def no_sums() -> Sums:
     """Of no answers."""
-    return Sums(0, 0, 0.0, 0.0, np.zeros(len(STAKES)), np.zeros(len(STAKES)))
+    upper, lower = np.zeros(len(STAKES)), np.zeros(len(STAKES))
+    return Sums(count=0, labels=0, expected=0.0, weighted=0.0, upper=upper, lower=lower)
 
 
 def running(start: Floats, terms: Floats) -> Floats:

@@ -54,7 +54,7 @@ MOST = 1e300  # capital that is not exceeded, so that it stays finite
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class BoundHistory:
     """Bounds after every `stride` answers, in bounded memory; the same however a stream is cut."""
 
     rows: Floats  # (n, 3): lower bound, estimate, upper bound
@@ -64,12 +64,12 @@ class History:
         """Which of `size` answers from number `start` on end a stretch."""
         return np.flatnonzero((start + 1 + np.arange(size)) % self.stride == 0)
 
-    def add(self, rows: Floats) -> "History":
+    def add(self, rows: Floats) -> "BoundHistory":
         """With more rows; of more than fit, every second one is kept."""
         grown, stride = np.concatenate([self.rows, rows]), self.stride
         while len(grown) > CELLS:
             grown, stride = grown[1::2], 2 * stride
-        return History(grown, stride)
+        return BoundHistory(grown, stride)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -95,7 +95,7 @@ class RiskMonitor:
     late: Floats
     alarm: int | None
     missing: int
-    history: History
+    history: BoundHistory
 
     def __repr__(self) -> str:
         if self.count == 0:
@@ -225,7 +225,7 @@ def risk_monitor(
         late=np.zeros(len(LATELY)),
         alarm=None,
         missing=0,
-        history=History(np.empty((0, 3)), 1),
+        history=BoundHistory(np.empty((0, 3)), 1),
     )
 
 
@@ -234,7 +234,7 @@ def _read(saved: Saved) -> RiskMonitor:
     """A monitor that was saved; it continues as if nothing had happened."""
     said = dict(saved.manifest)
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in saved.tensors.items()}
-    said["history"] = History(arrays["rows"], said["stride"])
+    said["history"] = BoundHistory(arrays["rows"], said["stride"])
     names = [field.name for field in fields(Sums)]
     said["sums"] = Sums(**{name: {**said, **arrays}[name] for name in names})
     return RiskMonitor(**{f.name: {**said, **arrays}[f.name] for f in fields(RiskMonitor)})
@@ -282,7 +282,7 @@ def merge_risks(monitors: Sequence[RiskMonitor]) -> MergedRisk:
     return MergedRisk(tuple(monitors), replace(first, sums=sums, missing=missing))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Answers:
     """Answers of a stream as arrays `(n,)`: errors for each side, draws and estimates."""
 
@@ -294,7 +294,7 @@ class _Answers:
     missing: NDArray[np.bool_]
 
     def part(self, rows: slice) -> "_Answers":
-        return _Answers(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return _Answers(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
 
 
 def _answers(
@@ -325,7 +325,9 @@ def _answers(
             'first that waits for its label, or missing="worst"'
         )
     worst, best = np.where(lost, 1.0, wrong), np.where(lost, 0.0, wrong)
-    return _Answers(worst, best, drawn, chance, cut, lost)
+    return _Answers(
+        worst=worst, best=best, drawn=drawn, propensity=chance, estimate=cut, missing=lost
+    )
 
 
 def _column(name: str, values: Any, size: int | None) -> Floats:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from nescio.serving.log_records import Logged as Logged
     from nescio.serving.retention import Retention as Retention
     from nescio.serving.retention import retain as retain
+    from nescio.serving.served_guards import version_of as version_of
     from nescio.serving.server import run_in_thread as run_in_thread
     from nescio.serving.server import serve as serve
     from nescio.serving.service import Service as Service
     from nescio.serving.service_settings import ServiceSettings as ServiceSettings
     from nescio.serving.watch import Watch as Watch
     from nescio.serving.watch_settings import WatchSettings as WatchSettings
+    from nescio.serving.watch_states import saved_settings as saved_settings
 
 NAMES = {  # of modules, by the one that has them
     "client": "Client",
@@ -33,11 +35,13 @@ NAMES = {  # of modules, by the one that has them
     "keys": "Keys",
     "log_records": "Action Entry KeptInput Label Logged",
     "retention": "Retention retain",
+    "served_guards": "version_of",
     "server": "run_in_thread serve",
     "service": "Service",
     "service_settings": "ServiceSettings",
     "watch": "Watch",
     "watch_settings": "WatchSettings",
+    "watch_states": "saved_settings",
 }
 HOMES = {name: module for module, names in NAMES.items() for name in names.split()}
 

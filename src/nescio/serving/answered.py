@@ -92,12 +92,14 @@ def answer_jobs(
     time: float,
     replica: str,
     keep: bool,
+    keep_all: bool,
 ) -> list[Entry]:
     """Set the answers of jobs that were decided together, and give their entries of the log.
 
     jobs: of one version. found: the decisions about all their rows. picked: which of them go to
     review. propensity: the probability with which each was. time: in seconds since 1970. replica:
-    that writes them. keep: whether the inputs of what goes to review are kept.
+    that writes them. keep: whether the inputs of what goes to review are kept. keep_all: all others
+    as well.
     """
     version: Version = jobs[0].version
     texts, columns = json_rows(found), found.columns()
@@ -118,7 +120,7 @@ def answer_jobs(
         start = stop
         for row, digest in enumerate(job.rows.digests):
             values = next(rows)
-            kept = job.rows.kept(row) if keep and values[-1] else None
+            kept = job.rows.kept(row) if keep_all or (keep and values[-1]) else None
             own: dict[str, Any] = dict(zip(names, values, strict=True))
             entries.append(Entry(id=f"{job.id}-{row}", digest=digest, kept=kept, **same, **own))
     return entries

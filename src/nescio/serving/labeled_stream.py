@@ -22,7 +22,7 @@ from nescio.serving.watch_settings import DAY
 PIECE = 4096  # answers in one go
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LabeledStream:
     """The answers of one version of a guard in one replica.
 

@@ -7,8 +7,8 @@ every decision of the stream is in the sample with the same probability c, whate
 about it: the rows that remain are drawn like the stream, and the guarantees of a guard hold.
 
 What this assumes: that everything before the last labeled decision was labeled (`missing` counts
-what was not), and, as "not one of these" is no label, that the guarantee is asked for inputs that
-have one of the classes (`none` counts the others).
+what was not), and that the guarantee is asked for inputs that have one of the classes (`none`
+counts the others: "not one of these" has no label to calibrate with).
 """
 
 from collections import Counter

@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select
+from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from nescio.core import NescioError
 from nescio.serving.decision_log import DecisionLog
@@ -30,6 +31,7 @@ EVERY = 3600.0  # seconds between two calls of a service
 DAY = 86400.0
 KEEP_INPUTS = 30.0  # days
 INPUTS, DECISIONS = 100, 2000  # that one transaction deletes
+BYTES = 4 << 20  # of inputs that it overwrites, while decisions wait to be written
 SPARE = 0.1  # share of the file that may be free
 PAGES = 1000  # that one transaction gives back
 
@@ -38,7 +40,7 @@ PAGES = 1000  # that one transaction gives back
 class Retained:
     """What was deleted.
 
-    inputs: the number of inputs, without those of deleted decisions.
+    inputs: the number of inputs.
     decisions: the number of decisions, which took their inputs and labels along.
     labels: the number of labels.
     behind: days by which the log's clock is behind the computer's.
@@ -83,10 +85,11 @@ def retain(
     check_days(keep_inputs=keep_inputs, keep_decisions=keep_decisions)
     clock, behind = _clock(log, now)
     gone = {"inputs": 0, "decisions": 0, "labels": 0}
+    limits = [clock - days * DAY for days in (keep_inputs, keep_decisions) if days is not None]
+    if limits:  # inputs first: they are large, and go a few at a time
+        gone["inputs"] = _delete_inputs(log, max(limits), stop)
     if keep_decisions is not None:
         gone |= _delete_decisions(log, clock - keep_decisions * DAY, stop)
-    if keep_inputs is not None:
-        gone["inputs"] = _delete_inputs(log, clock - keep_inputs * DAY, stop)
     if any(gone.values()):
         settings = {"keep_inputs": keep_inputs, "keep_decisions": keep_decisions, "clock": clock}
         details = json.dumps({**gone, **settings})
@@ -181,9 +184,10 @@ def _clock(log: DecisionLog, now: float | None) -> tuple[float, float]:
 
 def _delete_inputs(log: DecisionLog, before: float, stop: Callable[[], bool]) -> int:
     """Delete inputs, oldest first."""
-    old = select(inputs.c.seq).where(inputs.c.time < before).order_by(inputs.c.time)
+    columns = select(inputs.c.seq, func.length(inputs.c.body).label("size"))
+    old = columns.where(inputs.c.time < before).order_by(inputs.c.time).limit(INPUTS)
     total = 0
-    while not stop() and (numbers := _some(log, old.limit(INPUTS))):
+    while not stop() and (numbers := _few(log, old)):
         with log.database.writing() as connection:
             _open(connection, before)
             gone = connection.execute(delete(inputs).where(inputs.c.seq.in_(numbers)))
@@ -207,6 +211,15 @@ def _delete_decisions(log: DecisionLog, before: float, stop: Callable[[], bool])
         total["decisions"] += gone.rowcount
         total["labels"] += said.rowcount
     return total
+
+
+def _few(log: DecisionLog, query: Select[Any]) -> list[int]:
+    """The first numbers, as many as one transaction should overwrite; one at least."""
+    with log.database.reading() as connection:
+        rows = connection.execute(query).all()
+    sizes = accumulate(row.size for row in rows)
+    few = [row.seq for row, size in zip(rows, sizes, strict=True) if size <= BYTES]
+    return few or [row.seq for row in rows[:1]]
 
 
 def _some(log: DecisionLog, query: Select[Any]) -> list[int]:

@@ -5,6 +5,7 @@ key of a reviewer or an admin. Pages are at /review; nothing on them comes from 
 about an item never says what the guard decided, unless ?guess=1 asks for it, which is recorded.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -36,6 +37,7 @@ from nescio.serving.review_visits import HEADERS, Refusal, Visit, check_origin, 
 LOCAL = Reviewer("local", ADMIN)  # everybody, where there are no keys
 LISTED = 48  # items on the page of all
 FEW = 4  # values of a row there
+PAUSE = 10.0  # seconds between entries of the log about wrong keys
 
 
 class KeyHolder(Protocol):
@@ -116,6 +118,7 @@ class ReviewPages:
         settings = getattr(service, "settings", service)
         reviews = int(getattr(service, "reviews", getattr(settings, "reviews", 1)))
         self._queue = ReviewQueue(log, reviews=reviews)
+        self._wrong, self._noted = 0, float("-inf")  # wrong keys, and when they were recorded
 
     def endpoint(
         self, handler: "Callable[[Visit], Response]", *, free: bool = False
@@ -190,7 +193,7 @@ class ReviewPages:
         return visit.to("/next" + (f"?last={quote(item.id)}" if kind != SKIP else ""))
 
     def picture(self, visit: Visit) -> Response:
-        """The picture of an item, made small and written anew."""
+        """The picture of an item, small, and without anything else that its file holds."""
         png = self._shown(self._found(visit)).png
         if png is None:
             raise Refusal(404, "This item has no picture.")
@@ -217,7 +220,7 @@ class ReviewPages:
         keys = self._service.keys
         found = LOCAL if keys is None else keys.who(f"Bearer {visit.form.get('key', '').strip()}")
         if found is None:
-            self._queue.record(Reviewer("unknown", "none"), "sign-in refused", "wrong key")
+            self._note_wrong_key()
             return self._page(visit, "sign-in.html", 401, wrong="This key is not known.")
         who = Reviewer(found.name, found.role)
         if who.role not in (REVIEW, ADMIN):
@@ -227,6 +230,14 @@ class ReviewPages:
         visit.cookie = self._sessions.start(who)
         self._queue.record(who, "sign-in", "review")
         return visit.to("")
+
+    def _note_wrong_key(self) -> None:
+        """Record a wrong key; many at a time are one entry, so that nobody fills the log."""
+        self._wrong += 1
+        if time.monotonic() - self._noted >= PAUSE:
+            who = Reviewer("unknown", "none")
+            self._queue.record(who, "sign-in refused", "wrong key", keys=self._wrong)
+            self._wrong, self._noted = 0, time.monotonic()
 
     def sign_out(self, visit: Visit) -> Response:
         """Sign out; the cookie is worth nothing from now on."""

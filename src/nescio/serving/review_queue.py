@@ -8,11 +8,10 @@ mean together, and `final_labels` there is what monitors, calibration and traini
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from nescio.core import NescioError, unknown
 from nescio.serving.consensus import (
@@ -28,82 +27,19 @@ from nescio.serving.consensus import (
     standing,
 )
 from nescio.serving.decision_log import Action, DecisionLog, KeptInput, Label, Logged
-
-REVIEW, ADMIN = "review", "admin"  # roles that may review; an admin also settles disputes
-NONE_WORDS = "not one of these"
-KEYS = "123456789abcefhijkmoprtvwxyz"  # of classes; d, g, l, n, q, s and u do other things
-COUNTED = 1000  # items that are counted; more are "1000 or more"
-
-
-class Person(Protocol):
-    """Somebody who reviews: a key's owner, or a name in the terminal."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Reviewer:
-    """Somebody who reviews, by `name` and `role`: review, or admin, who also settles disputes."""
-
-    name: str
-    role: str = REVIEW
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReviewItem:
-    """A decision as a reviewer sees it: nothing here says what the guard decided.
-
-    id: id of the decision.
-    time: when it was made, in seconds since 1970.
-    guard: name of the guard.
-    classes: names of the classes to choose from; empty: they are not known, or there are none.
-    targets: of a regression, how many numbers are asked for; 0: a class is.
-    columns: names of the values of an input, where there are names.
-    """
-
-    id: str
-    time: float
-    guard: str
-    classes: tuple[str, ...]
-    targets: int = 0
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guess:
-    """What the guard decided.
-
-    decision: answer, unsure or ood.
-    label: the class that it predicts, or the number.
-    probability: probability of this class; None: not known.
-    p_value: p-value of the input; None: not known.
-    set: the prediction set; None: there is none.
-    """
-
-    decision: str
-    label: str
-    probability: float | None
-    p_value: float | None
-    set: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReviewProgress:
-    """How far the review is.
-
-    waiting: number of items that wait for this reviewer; 1000 stands for 1000 or more.
-    today: number of labels that this reviewer gave today, in UTC.
-    agreed: number of decisions with a final label.
-    disputed: number of decisions on which reviewers disagree.
-    """
-
-    waiting: int
-    today: int
-    agreed: int
-    disputed: int
+from nescio.serving.review_records import ADMIN as ADMIN
+from nescio.serving.review_records import COUNTED as COUNTED
+from nescio.serving.review_records import NONE_WORDS as NONE_WORDS
+from nescio.serving.review_records import REVIEW as REVIEW
+from nescio.serving.review_records import Guess as Guess
+from nescio.serving.review_records import Person as Person
+from nescio.serving.review_records import Reviewer as Reviewer
+from nescio.serving.review_records import ReviewItem as ReviewItem
+from nescio.serving.review_records import ReviewProgress as ReviewProgress
+from nescio.serving.review_records import checked_label as checked_label
+from nescio.serving.review_records import columns_in as columns_in
+from nescio.serving.review_records import keyed as keyed
+from nescio.serving.review_records import said as said
 
 
 class ReviewQueue:
@@ -127,8 +63,10 @@ class ReviewQueue:
             raise NescioError(f"each decision needs at least one reviewer, got reviews={reviews}")
         self.log, self.reviews, self.guard, self._now = log, reviews, guard, now
         self._lock = Lock()
-        self._read = 0
-        self._labels: dict[str, list[Label]] = {}
+        self._read = 0  # number of the last label that was read
+        self._labels: dict[str, list[Label]] = {}  # by decision
+        self._standings: dict[str, Standing] = {}
+        self._given: dict[str, list[Label]] = {}  # by reviewer
 
     def waiting(self, who: Person, *, limit: int = 50) -> list[ReviewItem]:
         """What waits for a label of `who`, oldest first.
@@ -224,12 +162,10 @@ class ReviewQueue:
         who: the reviewer.
         limit: number of items, at most.
         """
-        found = []
-        for name, labels in self._all().items():
-            own = [one for one in labels if one.reviewer == who.name]
-            if own and own[-1].kind == SKIP:
-                state = standing(name, labels, reviews=self.reviews).state
-                found += [name] if state != AGREED else []
+        self._refresh()
+        last = {one.decision: one.kind for one in self._given.get(who.name, ())}
+        found = [name for name, kind in last.items() if kind == SKIP]
+        found = [name for name in found if self._standings[name].state != AGREED]
         logged = [one for name in found if (one := self.log.decision(name)) is not None]
         logged = [one for one in logged if self.guard in (None, one.guard)]
         abouts = self._abouts()
@@ -247,8 +183,8 @@ class ReviewQueue:
             self._label(one.decision, check_reviewer(one.reviewer), one.kind, one.label)
             for one in given
         ]
-        known = self._all()
-        last = {(d, one.reviewer): one for d, labels in known.items() for one in labels}
+        self._refresh()
+        last = {(one.decision, name): one for name, own in self._given.items() for one in own}
         new = []
         for one in checked:
             before = last.get((one.decision, one.reviewer))
@@ -275,27 +211,27 @@ class ReviewQueue:
 
     def standings(self) -> dict[str, Standing]:
         """The standing of every decision that has a label, by its id."""
-        known = self._all()
-        return {name: standing(name, own, reviews=self.reviews) for name, own in known.items()}
+        self._refresh()
+        return dict(self._standings)
 
     def disagreements(self) -> list[Standing]:
-        """The decisions on which reviewers disagree, those of other guards left out."""
-        found = disputes(self.standings())
-        if self.guard is None:
-            return found
-        return [one for one in found if self._logged(one.decision).guard == self.guard]
+        """The decisions on which reviewers disagree, as far as they are in the log."""
+        found = []
+        for one in disputes(self.standings()):
+            logged = self.log.decision(one.decision)
+            if logged is not None and self.guard in (None, logged.guard):
+                found.append(one)
+        return found
 
     def progress(self, who: Person) -> ReviewProgress:
         """How far the review is for the reviewer `who`."""
         midnight = datetime.fromtimestamp(self._now(), UTC).replace(hour=0, minute=0, second=0)
-        known = self._all()
         found = [one.state for one in self.standings().values()]
-        today = {
-            name
-            for name, labels in known.items()
-            for one in labels
-            if one.reviewer == who.name and one.kind != SKIP and one.time >= midnight.timestamp()
-        }
+        today = set()
+        for one in reversed(self._given.get(who.name, [])):
+            if one.time < midnight.timestamp():
+                break
+            today |= {one.decision} if one.kind != SKIP else set()
         return ReviewProgress(
             waiting=len(self.waiting(who, limit=COUNTED)),
             today=len(today),
@@ -355,68 +291,15 @@ class ReviewQueue:
             columns=columns_in(about),
         )
 
-    def _all(self) -> dict[str, list[Label]]:
-        """All labels by decision; only those that are new are read."""
+    def _refresh(self) -> None:
+        """Read the labels that are new."""
         with self._lock:
+            changed = set()
             for number, one in self.log.labels(after=self._read):
                 self._labels.setdefault(one.decision, []).append(one)
+                self._given.setdefault(one.reviewer, []).append(one)
+                changed.add(one.decision)
                 self._read = max(self._read, number)
-            return {name: list(labels) for name, labels in self._labels.items()}
-
-
-def columns_in(about: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the columns of a guard's inputs, from what the log says `about` it; maybe none."""
-    return tuple(map(str, (about.get("input") or {}).get("columns") or ()))
-
-
-def checked_label(label: str | None, item: ReviewItem) -> str:
-    """A label as the log has it: a class that exists, or numbers that are finite.
-
-    label: what a person gave.
-    item: what it is about.
-    """
-    text = (label or "").strip()
-    if not text:
-        raise NescioError("a label is empty; choose a class, or say that it is not one of these")
-    if item.classes and text not in item.classes:
-        raise NescioError(unknown("class", text, item.classes))
-    return _numbers(text, item.targets) if item.targets else text
-
-
-def _numbers(text: str, targets: int) -> str:
-    """Numbers of a regression, apart by blanks."""
-    try:
-        found = [float(word) for word in text.replace(";", " ").split()]
-    except ValueError:
-        found = []
-    if len(found) != targets or not all(abs(one) < float("inf") for one in found):
-        what = "a number" if targets == 1 else f"{targets} numbers, apart by blanks"
-        raise NescioError(f"the label must be {what}, got {text!r}")
-    return " ".join(map(repr, found))
-
-
-def keyed(classes: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The classes with the key of each: digits, then letters; none where there are too many.
-
-    A class that is a digit or a letter is its own key, where this key does nothing else; beside
-    such digits no other class has one.
-
-    classes: names of the classes.
-    """
-    own = {name: name for name in classes if len(name) == 1 and name in f"0{KEYS}"}
-    digits = any(name.isdigit() for name in own)
-    free = [key for key in KEYS if key not in own and not (digits and key.isdigit())]
-    rest = [name for name in classes if name not in own]
-    if len(rest) > len(free):
-        return []
-    keys = own | dict(zip(rest, free, strict=False))
-    return [(name, keys[name]) for name in classes]
-
-
-def said(kind: str, label: str | None) -> str:
-    """A label in words.
-
-    kind: label, none or skip.
-    label: the class.
-    """
-    return NONE_WORDS if kind == NONE else "skipped" if kind == SKIP else str(label)
+            for name in changed:
+                labels = self._labels[name]
+                self._standings[name] = standing(name, labels, reviews=self.reviews)

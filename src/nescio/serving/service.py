@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from nescio.serving.keys import LOCAL, Keys, Who
 from nescio.serving.retention import Retention
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
 from nescio.serving.service_metrics import ServiceMetrics
-from nescio.serving.service_settings import ServiceSettings
+from nescio.serving.service_settings import ServiceSettings, is_loopback
 from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
@@ -142,6 +143,8 @@ class Service:
         headers: of the request, with names in lower case.
         """
         if self.keys is None:
+            if role != "predict":
+                refuse_other_sites(headers)
             return LOCAL
         sent = headers.get("authorization") or headers.get("x-api-key")
         who = None if sent is None else self.keys.who(sent)
@@ -375,6 +378,7 @@ class Service:
             time=time.time(),
             replica=self.settings.replica,
             keep=self.settings.keep_inputs,
+            keep_all=self.settings.all_inputs,
         )
 
     def _picks(
@@ -444,6 +448,23 @@ class Service:
                 if evidence is not None:
                     found[(version.name,)] = evidence
         return found
+
+
+def refuse_other_sites(headers: Mapping[str, str]) -> None:
+    """Refuse what a page of another site sends from a browser on this machine.
+
+    headers: of the request, with names in lower case.
+    """
+    host = headers.get("host", "")
+    origin = headers.get("origin")
+    name = urlsplit(f"//{host}").hostname or ""
+    if is_loopback(name) and origin in (None, f"http://{host}", f"https://{host}"):
+        return
+    raise RefusedError(
+        "without keys, only programs and pages of this machine may do this; serve with --keys",
+        status=403,
+        reason="site",
+    )
 
 
 def drift_of(status: Mapping[str, Any]) -> float | None:

@@ -31,6 +31,7 @@ class ServiceSettings:
     webhook: where alarms are sent, http:// or https://; None: nowhere.
     webhook_secret: signs what is sent; None: it is not signed.
     keep_inputs: whether the inputs of what goes to review are kept in the log.
+    all_inputs: whether the inputs of all other decisions are kept as well.
     input_days: days for which kept inputs stay in the log; None: as long as their decisions.
     decision_days: days for which decisions stay in it; None: forever.
     guards_folder: the folder from which admins may load guards; None: only the files at start.
@@ -58,6 +59,7 @@ class ServiceSettings:
     webhook: str | None = None
     webhook_secret: str | None = field(default=None, repr=False)
     keep_inputs: bool = True
+    all_inputs: bool = False
     input_days: float | None = 30.0
     decision_days: float | None = None
     guards_folder: Path | None = None
@@ -83,6 +85,8 @@ class ServiceSettings:
         for name in ("batch_ms", "drain_seconds"):
             if not getattr(self, name) >= 0:
                 raise NescioError(f"{name} must not be below 0, got {getattr(self, name)}")
+        if self.all_inputs and not self.keep_inputs:
+            raise NescioError("keep all inputs, or none: leave out --all-inputs or --no-inputs")
         for name in ("input_days", "decision_days"):
             days = getattr(self, name)
             if days is not None and not 0 <= days < float("inf"):
@@ -99,9 +103,14 @@ class ServiceSettings:
     @property
     def local(self) -> bool:
         """Whether only this machine can reach the service."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, a name or an address, is this machine as it is seen from itself."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

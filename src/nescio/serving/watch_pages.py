@@ -17,7 +17,6 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
-from nescio.monitoring.monitor import said
 from nescio.serving.watch import Watch
 from nescio.serving.watch_charts import drift_chart, risk_chart
 
@@ -73,7 +72,7 @@ GUARANTEES = {
 }
 
 
-class Watched(Protocol):
+class WatchedService(Protocol):
     """A service whose guards are watched.
 
     guards: of the service, by name, each with the version in use.
@@ -85,7 +84,7 @@ class Watched(Protocol):
         """Who asks, refused unless they may do what `role` may."""
 
 
-def router(service: Watched) -> APIRouter:
+def router(service: WatchedService) -> APIRouter:
     """The routes of watching, to be included in an application.
 
     service: what has the guards and knows the keys.
@@ -161,7 +160,7 @@ def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
 
 DRIFT = {
     "decisions": ("decisions", "{:,}"),
-    "p-value of no drift": ("p_value", ""),
+    "p-value of no drift": ("p_value", "{:.3g}"),
     "false alarms, ever": ("false_alarm", "at most {:.1%}"),
     "replicas": ("replicas", "{}"),
 }
@@ -186,9 +185,7 @@ def _card(
 ) -> Markup:
     """What is watched: words, a chart, numbers, and the guarantee."""
     cells = [
-        Markup("<tr><th scope='row'>{}</th><td>{}</td></tr>").format(
-            name, form.format(known[key]) if form else said(known[key])
-        )
+        Markup("<tr><th scope='row'>{}</th><td>{}</td></tr>").format(name, form.format(known[key]))
         for name, (key, form) in rows.items()
         if known.get(key) is not None
     ]
@@ -199,7 +196,7 @@ def _card(
     ).format(title, kind, known["words"], chart, Markup("").join(cells), GUARANTEES[title.lower()])
 
 
-def _watches(service: Watched) -> list[Watch]:
+def _watches(service: WatchedService) -> list[Watch]:
     versions = [service.guards.current(name) for name in service.guards.names()]
     return [one.watch for one in versions if one.watch is not None]
 

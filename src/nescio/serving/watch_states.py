@@ -3,15 +3,11 @@
 import base64
 import json
 import tempfile
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nescio.core import NescioError, load
-from nescio.monitoring import AccuracyEstimate, Monitor, RiskMonitor, estimated_accuracy
-from nescio.monitoring.betting_sums import Sums
+from nescio.monitoring import AccuracyEstimate, Monitor, RiskMonitor
 from nescio.serving.decision_log import DecisionLog
 from nescio.serving.watch_settings import WatchSettings
 
@@ -35,19 +31,17 @@ def stream_bytes(
 
     drift: None where it is not watched. settings: without where alarms are sent.
     """
-    sums = {name: _plain(value) for name, value in asdict(accuracy.sums).items()}
-    said: dict[str, Any] = {"format": FORMAT, "drift": None if drift is None else _packed(drift)}
+    said: dict[str, Any] = {"format": FORMAT, "accuracy": _packed(accuracy)}
+    said["drift"] = None if drift is None else _packed(drift)
     said["settings"] = {name: getattr(settings, name) for name in KEPT}
-    return json.dumps({**said, "confidence": accuracy.confidence, "sums": sums}).encode()
+    return json.dumps(said).encode()
 
 
 def stream_from(body: bytes) -> tuple[Monitor | None, AccuracyEstimate]:
     """What `stream_bytes` made."""
     said = _read(body)
     drift = None if said["drift"] is None else _unpacked(said["drift"], "monitor")
-    sums = {name: _array(value) for name, value in said["sums"].items()}
-    start = estimated_accuracy(confidence=said["confidence"])
-    return drift, replace(start, sums=Sums(**sums))
+    return drift, _unpacked(said["accuracy"], "accuracy estimate")
 
 
 def saved_settings(log: DecisionLog, version: str) -> dict[str, list[WatchSettings]]:
@@ -85,7 +79,7 @@ def _read(body: bytes) -> dict[str, Any]:
     return said
 
 
-def _packed(monitor: Monitor | RiskMonitor) -> str:
+def _packed(monitor: Monitor | RiskMonitor | AccuracyEstimate) -> str:
     with tempfile.TemporaryDirectory() as folder:
         content = monitor.save(Path(folder) / "state.safetensors").read_bytes()
     return base64.b64encode(content).decode()
@@ -96,11 +90,3 @@ def _unpacked(text: str, kind: str) -> Any:
         path = Path(folder) / "state.safetensors"
         path.write_bytes(base64.b64decode(text))
         return load(path, kind=kind)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _array(value: Any) -> Any:
-    return np.array(value, np.float64) if isinstance(value, list) else value

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from nescio.monitoring import AccuracyEstimate, Merged, MergedRisk, Monitor
-from nescio.monitoring.accuracy_estimate import ASSUMES
 from nescio.serving.labeled_stream import LabeledStream
 
 TEN = math.log(10)
+LEAST = 1e-300  # p-value that is said
 
 
 def drift_words(
@@ -42,7 +42,7 @@ def drift_words(
         "replicas": len(joined.monitors) if isinstance(joined, Merged) else 1,
         "log10_evidence": log / TEN,
         "alarm_at_log10": own.threshold / TEN,
-        "p_value": own.p_value if alone else min(1.0, math.exp(-log)),
+        "p_value": max(own.p_value if alone else min(1.0, math.exp(-log)), LEAST),
         "false_alarm": own.false_alarm,
         "index": own.alarm if alone else None,
         "words": words,
@@ -105,7 +105,7 @@ def accuracy_words(
     whole = merged.whole
     labeled = None
     contradicted = False
-    words = f"{accuracy.accuracy:.2%} of the answers are right, if {ASSUMES}."
+    words = f"{accuracy.accuracy:.2%} of the answers are right, if {accuracy.assumes}."
     if whole.labels:
         between = (1 - whole.upper, 1 - whole.lower)
         labeled = {"accuracy": 1 - whole.estimate, "interval": list(between)}
@@ -120,7 +120,7 @@ def accuracy_words(
         "answers": accuracy.count,
         "estimated": accuracy.accuracy,
         "interval": [low, high],
-        "assumes": ASSUMES,
+        "assumes": accuracy.assumes,
         "labeled": labeled,
         "contradicted": contradicted,
         "trusted": not contradicted and not drift.get("alarm"),

@@ -7,6 +7,7 @@ operations take its position. This is the only file that calls a private functio
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -170,6 +171,7 @@ def named_optimizer(text: str) -> tuple[str, Options]:
 
 def clip_members(slopes: Sequence[Tensor], limit: float) -> list[Tensor]:
     """Shorten each member's gradient over all its weights to norm `limit`, where it is longer."""
-    squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
+    # One after the other: how a sum over tensors is rounded would depend on how many members are.
+    squares = reduce(torch.add, (slope.flatten(1).square().sum(1) for slope in slopes))
     factor = (limit / squares.sqrt()).clamp(max=1.0)  # (M,); a zero gradient gives inf -> 1
     return [slope * factor.view(-1, *(1 for _ in slope.shape[1:])) for slope in slopes]

@@ -1,9 +1,13 @@
 """Members that train apart, on the workers of an engine, to the bits that they have together.
 
-A member's numbers do not depend on which others are in its stack, with one exception: members with
-unequal numbers of samples that step together fill up each other's last batch. They stay together.
+Networks that run one after the other can train anywhere. In a stack, the last bits of a product
+depend on where its matrices lie in memory, to a multiple of 64 bytes. So a stack is cut only where
+all matrices of a member lie as they do at its beginning: every 1, 2, 4, 8 or 16 members. Members
+with unequal numbers of samples that step together fill up each other's last batch, and stay
+together too.
 """
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,12 +20,13 @@ import torch
 from torch import Tensor
 
 from nescio.core import Engine, NescioError, make_folder, progress
-from nescio.training.batches import cohort_key
+from nescio.training.batches import PIECE, cohort_key
 from nescio.training.loop import Saver
 from nescio.training.loop import run as run_loop
 from nescio.training.plan import Plan
 from nescio.training.state import GROUPS, State
 
+LINE = 64  # bytes that a processor reads at a time
 FOLDER = "members"  # in that of a run: members that are finished while others are not
 Part = tuple[list[int], State]  # places of members, and their state
 
@@ -70,15 +75,42 @@ def _parts(plan: Plan, missing: Sequence[int], engine: Engine) -> list[list[int]
     """Places of members that train together: a part for each worker, or of a loop each alone."""
     if not missing:
         return []
-    size = -(-len(missing) // engine.size()) if plan.together else 1
+    step = stride(plan)
+    size = step * max(1, round(len(missing) / (engine.size() * step))) if plan.together else 1
     parts = []
     runs = enumerate(missing)  # places side by side: their distance from their rank is the same
     for _, group in groupby(runs, lambda one: (cohort_key(plan, one[1]), one[1] - one[0])):
         own = [place for _, place in group]
         even = len({plan.count(place) for place in own}) == 1
-        step = size if even else len(own)
-        parts += [own[first : first + step] for first in range(0, len(own), step)]
+        cut = range(own[0] - own[0] % step, own[-1] + 1, size) if even else [own[0]]
+        ends = [*cut[1:], own[-1] + 1]
+        parts += [list(range(max(a, own[0]), b)) for a, b in zip(cut, ends, strict=True)]
     return parts
+
+
+def stride(plan: Plan) -> int:
+    """After how many members of a stack the next one lies in memory as the first one does."""
+    if not plan.together:
+        return 1
+    net, size = plan.architecture.net, torch.empty((), dtype=plan.dtype).element_size()
+    weights = [p.shape for p in net.parameters() if p.ndim > 1]
+    widths = {math.prod(plan.data[0].shape[1:]), *(shape[0] for shape in weights)}
+    samples = {n for place in range(len(plan.members)) for n in _batches(plan, place)}
+    lengths = [width * count for width in widths for count in samples]
+    lengths += [math.prod(shape) for shape in weights]
+    return max(LINE // math.gcd(LINE, size * length) for length in lengths)
+
+
+def _batches(plan: Plan, place: int) -> list[int]:
+    """How many samples a member reads at a time, in training and in validation."""
+    count, steps = plan.count(place), plan.steps_for(plan.count(place))
+    whole = min(plan.batch_size, count)
+    found = [whole, count - (steps - 1) * whole, plan.unlabeled_size]
+    if plan.validation is not None:
+        found += [PIECE, len(plan.validation[0]) % PIECE]
+    if plan.validation_rows is not None:
+        found += [PIECE, len(plan.validation_rows[place]) % PIECE]
+    return [number for number in found if number]
 
 
 def _plan_of(plan: Plan, places: list[int]) -> Plan:

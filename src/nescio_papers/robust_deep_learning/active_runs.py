@@ -1,9 +1,10 @@
 """The pools of active learning on MNIST: which methods run on which, each in a folder."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 
 from nescio import nets
 from nescio.applications.active_learning import Curves, simulate
-from nescio.core import LocalEngine, as_batch, generator
+from nescio.applications.active_learning.curves import FILE
+from nescio.core import Engine, LocalEngine, as_batch, generator, make_folder
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import (
     InData,
@@ -115,11 +117,10 @@ def curves(settings: Settings) -> dict[str, dict[str, Curves]]:
     every = {MNIST: METHODS, REPEATED: ON_COPIES}
     tasks = [(settings, name, method) for part in every.values() for name, method in part.items()]
     if settings.engine is None:
-        workers = LocalEngine(budget(settings).workers)
+        for _ in LocalEngine(budget(settings).workers).as_finished(run_method, tasks):
+            pass
     else:
-        workers = LocalEngine(1)  # the methods one after the other, the seeds of each apart
-    for _ in workers.as_finished(run_method, tasks):
-        pass
+        _on_engine(settings.engine, tasks)
     return {
         pool: {name: Curves.load(folder(settings, name, method)) for name, method in part.items()}
         for pool, part in every.items()
@@ -131,12 +132,27 @@ def folder(settings: Settings, name: str, method: Method) -> Any:
     return folder_of(settings, PART) / slug(f"{method.pool} {name}")
 
 
+def _on_engine(engine: Engine, tasks: Sequence[Task]) -> None:
+    """Run the methods that are not finished; workers may not have the folder, so curves return."""
+    left = [task for task in tasks if not (folder(*task) / FILE).exists()]
+    for task, found in engine.as_finished(_elsewhere, left):
+        found.save(make_folder(folder(*task)) / FILE)
+
+
+def _elsewhere(task: Task) -> tuple[Task, Curves]:
+    return task, _simulated(task, None)
+
+
 def run_method(task: Task) -> None:
     """One method on one pool, all seeds; continues where it stopped."""
-    settings, name, method = task
+    _simulated(task, folder(*task))
+
+
+def _simulated(task: Task, run: Path | None) -> Curves:
+    settings, _, method = task
     sizes = budget(settings)
     pool, test = features(sizes, method.pool)
-    simulate(
+    return simulate(
         lambda: network(pool[0].shape[1]),
         pool,
         test=test,
@@ -153,8 +169,7 @@ def run_method(task: Task) -> None:
         learning_rate=sizes.rate,
         schedule="cosine",
         seed=settings.seed,
-        run=folder(settings, name, method),
-        engine=settings.engine,
+        run=run,
         progress=False,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nescio.core import LocalEngine, NescioError
+from nescio.core import LocalEngine, NescioError, one_thread
 from nescio_papers.data import uci_file
 from nescio_papers.kit import Findings, Settings, absent, table
 from nescio_papers.uci import published
@@ -62,6 +62,7 @@ def findings(work: Work) -> Findings:
     return Findings(numbers=numbers, text=_text(work.name, numbers))
 
 
+@one_thread()
 def _chain(task: tuple[str, Settings, Sequence[str]]) -> dict[str, Any]:
     """Methods of which the later ones take over what the first one chose."""
     name, settings, methods = task

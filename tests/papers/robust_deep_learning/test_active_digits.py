@@ -53,6 +53,21 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(run):
     assert all(f"| {word} |" not in table for word in ("holds", "does not hold", "holds in part"))
 
 
+def test_an_engine_changes_no_curve(run, workers, tmp_path, monkeypatch):
+    folder, _ = run
+    chosen = {name: METHODS[name] for name in (BALD, RANDOM)}
+    monkeypatch.setattr(active_runs, "METHODS", chosen)
+    monkeypatch.setattr(active_runs, "ON_COPIES", {})
+    settings = Settings(quick=True, folder=tmp_path, engine=workers(2))
+    found = active_runs.curves(settings)[MNIST]
+    for name, there in found.items():
+        here = Curves.load(active_runs.folder(replace(settings, folder=folder), name, chosen[name]))
+        assert np.array_equal(here.acquired, there.acquired)
+        assert np.array_equal(here.accuracy, there.accuracy)
+    settings = replace(settings, engine=workers(2, last=0))  # all is there
+    assert list(active_runs.curves(settings)[MNIST]) == list(chosen)
+
+
 def test_under_a_delta_posterior_bald_is_zero_and_asks_for_what_random_asks_for(run):
     folder, _ = run
     delta, chance = (

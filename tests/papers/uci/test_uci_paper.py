@@ -53,10 +53,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def reproduce(home, *parts):
-    return run_experiment(
-        named("uci"), home / "out", settings=Settings(quick=True), only=parts, show=False
-    )
+def reproduce(home, *parts, out="out", **options):
+    settings = Settings(quick=True, **options)
+    return run_experiment(named("uci"), home / out, settings=settings, only=parts, show=False)
 
 
 def test_a_quick_run_of_one_table_and_the_overview(home):
@@ -76,6 +75,20 @@ def test_a_quick_run_of_one_table_and_the_overview(home):
     assert (home / "out" / "uci.png").exists()
     assert {claim["verdict"] for claim in numbers["overview"]["claims"]} == {"open"}
     goes_on_where_it_was_killed(home, found)
+
+
+def test_an_engine_changes_no_number(home, workers):
+    write(home, "bostonHousing")
+    for out, options in (("here", {}), ("there", {"engine": workers(2)})):
+        reproduce(home, "boston", out=out, **options)
+    here, there = (
+        json.loads((home / out / "results.json").read_text())["parts"]["boston"]["numbers"]
+        for out in ("here", "there")
+    )
+    for found in (here, there):
+        for own in found["methods"].values():
+            own.pop("cpu_seconds")
+    assert here == there
 
 
 def goes_on_where_it_was_killed(home, numbers):

@@ -11,7 +11,7 @@ import numpy as np
 from nescio.applications.active_learning.curves import FILE, Curves
 from nescio.applications.active_learning.identity import settings_of
 from nescio.applications.active_learning.simulation import Simulation
-from nescio.core import Engine, check_same_run, make_folder, progress
+from nescio.core import Engine, LocalEngine, check_same_run, make_folder, one_thread, progress
 
 FOLDER = "seeds"  # in that of a run: seeds that are finished while others are not
 Continue = Callable[[Simulation, Curves], Curves]  # to the last step
@@ -30,6 +30,7 @@ def run_apart(
     go_on: what a worker does with one seed. curves: as far as they are. folder: of the run; seeds
     that are finished are kept there until all are.
     """
+    engine = engine if engine.is_remote else LocalEngine(1)
     own = None if folder is None else folder / FOLDER
     rows = range(len(simulation.seeds))
     done = {row: found for row in rows if (found := _kept(own, simulation, row)) is not None}
@@ -50,6 +51,7 @@ def run_apart(
     return whole
 
 
+@one_thread()
 def _one(go_on: Continue, simulation: Simulation, task: tuple[int, Curves]) -> tuple[int, Curves]:
     row, curves = task
     return row, go_on(simulation.of(row), curves)

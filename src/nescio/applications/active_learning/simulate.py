@@ -100,8 +100,9 @@ def simulate(
     seed: seed of the random draws.
     run: folder for the state; the same call with the same folder continues, also to more labels.
       None: nothing is stored.
-    engine: where seeds run, such as `nescio.core.engine("ray")`, whose workers take a seed at a
-      time, to the curves of a run on one thread; None, or a local one: here, in one stack.
+    engine: where seeds run, each by itself on one thread: `nescio.core.engine("ray")`, whose
+      workers take a seed at a time, or "local", one after the other here, to the same bits. None:
+      here, in one stack, which is faster than one after the other; the last bits may differ.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     options: options of `nescio.train`, such as `batch_size`, `learning_rate`, `schedule` and
       `augment`.
@@ -163,8 +164,7 @@ def _run(
     simulation: Simulation, folder: Path | None, show: bool | None, engine: Engine | None
 ) -> Curves:
     curves, steps = _begun(simulation, folder), _steps(simulation)
-    apart = engine is not None and engine.is_remote and len(simulation.seeds) > 1
-    if engine is not None and apart and len(curves.labels) < steps:
+    if engine is not None and len(curves.labels) < steps:
         return run_apart(_to_the_end, simulation, curves, engine, folder, show)
     with progress_bar(steps, curves.acquisition, show=show) as advance:
         advance(min(steps, len(curves.labels)), str)

@@ -57,7 +57,10 @@ class Simulation:
     def of(self, row: int) -> "Simulation":
         """The same of one seed alone."""
         some = slice(row, row + 1)
-        own = {"start": self.start[some].clone(), "validation": self.validation[some].clone()}
+        own: dict[str, Any] = {
+            "start": self.start[some].clone(),
+            "validation": self.validation[some].clone(),
+        }
         return replace(self, seeds=self.seeds[some], **own)
 
     def draws(self, purpose: str, row: int, labels: int) -> int:

@@ -10,8 +10,7 @@ from nescio.core import NescioError, write_json
 from nescio.guards import MapGuard
 
 if TYPE_CHECKING:
-    from nescio.serving.decision_log import DecisionLog
-    from nescio.serving.watch import Watch
+    from nescio.serving import DecisionLog, Watch
 
 ALARM = 3  # exit code
 NEEDED = "nescio monitor --log needs packages that are not installed: pip install 'nescio[serve]'"
@@ -20,8 +19,7 @@ NEEDED = "nescio monitor --log needs packages that are not installed: pip instal
 def monitor_log(log: str, guard: str, net_name: str | None, weights: str | None) -> None:
     """Read the log of a service, say what it shows, and end with the status of the alarms."""
     try:
-        from nescio.serving.decision_log import open_log
-        from nescio.serving.served_guards import version_of
+        from nescio.serving import open_log, version_of
     except ImportError as error:
         raise NescioError(f"{NEEDED} ({error})") from error
     made = load_guard(guard, net_name, weights)
@@ -44,8 +42,7 @@ def monitor_log(log: str, guard: str, net_name: str | None, weights: str | None)
 
 def watches_of(log: "DecisionLog", guard: Any, version: str) -> "list[Watch]":
     """A watch for each name under which the guard is served, joined over its replicas."""
-    from nescio.serving.watch import Watch
-    from nescio.serving.watch_states import saved_settings
+    from nescio.serving import Watch, saved_settings
 
     found = []
     for name, replicas in saved_settings(log, version).items():

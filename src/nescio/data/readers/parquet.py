@@ -33,10 +33,15 @@ ENDING = ".parquet"
 
 @dataclass(frozen=True)
 class File:
-    """One of the files of a data set."""
+    """One of the files of a data set, as it was named and where it is."""
 
     path: Path
     rows: int
+    place: Path  # other processes may work in another folder
+
+
+def _file(path: Path, rows: int) -> File:
+    return File(path, rows, path.absolute())
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -168,7 +173,7 @@ def _schema(path: Path) -> tuple[Any, list[File]]:
     """What the columns hold, the same in all files, and the files with their numbers of rows."""
     paths = parquet_paths(path)
     first, rows = _footer(paths[0])
-    files, kinds = [File(paths[0], rows)], _kinds(first)
+    files, kinds = [_file(paths[0], rows)], _kinds(first)
     for one in paths[1:]:
         schema, rows = _footer(one)
         other = _kinds(schema)
@@ -178,7 +183,7 @@ def _schema(path: Path) -> tuple[Any, list[File]]:
                 f"{one} has other columns than {paths[0]}: {differ!r} is in one of them, or holds "
                 "numbers in one and text in the other; write both alike, or name one of them"
             )
-        files.append(File(one, rows))
+        files.append(_file(one, rows))
     return first, files
 
 
@@ -193,18 +198,18 @@ def _footer(path: Path) -> tuple[Any, int]:
         with parquet().ParquetFile(path) as file:
             return file.schema_arrow, file.metadata.num_rows
     except (OSError, ValueError) as error:
-        raise _damaged(path, error) from None
+        raise _damaged(_file(path, 0), error) from None
 
 
-def _damaged(path: Path, error: Exception) -> NescioError:
+def _damaged(file: File, error: Exception) -> NescioError:
     if isinstance(error, FileNotFoundError):
         return NescioError(
-            f"there is no file {path} on {platform.node()}; all machines that work on it must see "
-            "it under this name, as in a folder that they share"
+            f"there is no file {file.place} on {platform.node()}; all machines that work on it "
+            "must see it under this name, as in a folder that they share"
         )
     return NescioError(
-        f"cannot read {path} as Parquet, it is damaged, cut off or something else ({error}); copy "
-        "it again, or write it again"
+        f"cannot read {file.path} as Parquet, it is damaged, cut off or something else ({error}); "
+        "copy it again, or write it again"
     )
 
 
@@ -221,14 +226,14 @@ def _batches(
         except (OSError, ValueError) as error:
             if isinstance(error, NescioError):
                 raise
-            raise _damaged(file.path, error) from None
+            raise _damaged(file, error) from None
         start = 0
 
 
 def _checked_batches(
     package: ModuleType, known: File, names: list[str], start: int, size: int
 ) -> Iterator[Any]:
-    with package.ParquetFile(known.path, page_checksum_verification=True) as file:
+    with package.ParquetFile(known.place, page_checksum_verification=True) as file:
         if file.metadata.num_rows != known.rows:
             raise NescioError(
                 f"{known.path} has {file.metadata.num_rows} rows and had {known.rows}; was it "
