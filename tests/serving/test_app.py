@@ -440,3 +440,29 @@ def test_pages_of_other_sites_may_not_load(served, moon_files):
         assert ask(url, load, b"{}", **wrong)[0] == 403
     for fine in ({"Origin": url}, {"Host": f"localhost:{host.split(':')[1]}"}, {}):
         assert ask(url, load, b"{}", **fine)[0] == 200
+
+
+def test_without_keys_a_name_that_was_turned_to_this_machine_gets_nothing(served, moon_files):
+    """Of a page whose name now means 127.0.0.1, the browser says its name in Host."""
+    url = served({"m": moon_files[0]}).url
+    port = url.rpartition(":")[2]
+    row = b"[[0.5, 0.5]]"
+    turned = {"Host": f"evil.example:{port}"}
+    for path in ("/v1/guards", "/metrics", "/review", "/watch", "/v2", "/docs"):
+        assert ask(url, path, **turned)[0] == 403
+    for path in ("/v1/predict", "/v1/guards/m/predict", "/v2/models/m/infer"):
+        assert ask(url, path, row, **turned)[0] == 403
+        assert ask(url, path, row, Origin="http://evil.example")[0] == 403
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", "localhost"):
+        assert ask(url, "/v1/predict", row, Host=host)[0] == 200
+        assert ask(url, "/review", Host=host)[0] == 200
+    assert ask(url, "/v1/predict", row, Origin=url)[0] == 200
+    assert ask(url, "/v1/predict", row, Host="[::1")[0] == 403
+
+
+def test_with_keys_every_name_is_fine(served, moon_files, tmp_path):
+    key = new_key(tmp_path / "keys.txt", "predict", "anna")
+    url = served({"m": moon_files[0]}, keys=tmp_path / "keys.txt").url
+    known = {"Authorization": f"Bearer {key}", "Host": "guards.example"}
+    assert ask(url, "/v1/predict", b"[[0.5, 0.5]]", **known)[0] == 200
+    assert ask(url, "/v1/guards", **known)[0] == 200

@@ -368,3 +368,19 @@ def test_other_machines_need_keys(moon_files):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(nescio.NescioError):
         ServiceSettings(**wrong)
+
+
+def test_a_body_of_many_packets_arrives(served, moon_files):
+    """Of 64 KB and more uvicorn stops reading, until somebody asks for the rest."""
+    running = served({"m": moon_files[0]}, body_seconds=5.0)
+    body = b"[[0.5, 0.5]" + b" " * 110_000 + b"]"
+    with contextlib.closing(raw(running)) as line:
+        for _ in range(2):  # also the second on the same connection
+            line.sendall(
+                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+            )
+            for start in range(0, len(body), 37_000):
+                line.sendall(body[start : start + 37_000])
+                time.sleep(0.1)
+            assert line.recv(1 << 16).startswith(b"HTTP/1.1 200")

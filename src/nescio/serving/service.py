@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -143,8 +143,7 @@ class Service:
         headers: of the request, with names in lower case.
         """
         if self.keys is None:
-            if role != "predict":
-                refuse_other_sites(headers)
+            refuse_other_sites(headers)
             return LOCAL
         sent = headers.get("authorization") or headers.get("x-api-key")
         who = None if sent is None else self.keys.who(sent)
@@ -455,16 +454,26 @@ def refuse_other_sites(headers: Mapping[str, str]) -> None:
 
     headers: of the request, with names in lower case.
     """
-    host = headers.get("host", "")
-    origin = headers.get("origin")
-    name = urlsplit(f"//{host}").hostname or ""
-    if is_loopback(name) and origin in (None, f"http://{host}", f"https://{host}"):
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if own_host(host) and origin in (None, f"http://{host}", f"https://{host}"):
         return
     raise RefusedError(
         "without keys, only programs and pages of this machine may do this; serve with --keys",
         status=403,
         reason="site",
     )
+
+
+@lru_cache(maxsize=256)
+def own_host(host: str) -> bool:
+    """Whether the header `host` names this machine; a page of another name may be sent here, too.
+
+    host: localhost, 127.0.0.1 or [::1], with any port.
+    """
+    try:
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
 
 
 def drift_of(status: Mapping[str, Any]) -> float | None:
