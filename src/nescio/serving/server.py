@@ -30,6 +30,7 @@ from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
 DOORS = 32  # connections that are accepted in a turn of the loop
+SOONER, SHORTEST = 0.9, 1e-3  # share of the days of decisions; days
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
 
 
@@ -166,6 +167,7 @@ def watch_maker(
             confidence=guard.confidence,
             budget=settings.sample,
             reviews=settings.reviews,
+            wait_days=wait_days(settings.decision_days),
             replica=settings.replica,
             webhook=settings.webhook,
             webhook_secret=settings.webhook_secret,
@@ -173,6 +175,15 @@ def watch_maker(
         return Watch(log, name, version, guard, own).start()
 
     return make
+
+
+def wait_days(decision_days: float | None) -> float:
+    """Days for which a label is waited for: an answer that is deleted first would count nowhere.
+
+    decision_days: days for which decisions are kept; None: forever.
+    """
+    own = WatchSettings().wait_days
+    return own if decision_days is None else max(min(own, SOONER * decision_days), SHORTEST)
 
 
 def make_server(
