@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import nescio
-from nescio.core import quiet
+from nescio.core import DamagedError, quiet
 from nescio.serving import Client
 from nescio.serving.decision_log import open_log
 from nescio.serving.keys import new_key
@@ -466,3 +467,22 @@ def test_with_keys_every_name_is_fine(served, moon_files, tmp_path):
     known = {"Authorization": f"Bearer {key}", "Host": "guards.example"}
     assert ask(url, "/v1/predict", b"[[0.5, 0.5]]", **known)[0] == 200
     assert ask(url, "/v1/guards", **known)[0] == 200
+
+
+def test_a_guard_without_names_and_sets_has_numbers_as_classes(moon_guards):
+    from nescio.serving.served_guards import class_names
+
+    plain = replace(moon_guards[0], names=None, sets=None)
+    assert class_names(plain) == ["0", "1"]
+
+
+def test_what_the_log_refuses_is_not_the_fault_of_a_request(served, moon_files, monkeypatch):
+    running = served({"m": moon_files[0]})
+
+    def damaged(_: Any) -> None:
+        raise DamagedError("the log is damaged")
+
+    monkeypatch.setattr(running.service.log, "write", damaged)
+    status, _, said = ask(running.url, "/v1/predict", b"[[0.5, 0.5]]")
+    assert status == 503
+    assert b"damaged" in said

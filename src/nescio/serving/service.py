@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -36,6 +36,7 @@ from nescio.serving.tracing_marks import tracing
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
 TOO_MANY = "too many requests wait; try again in a second"
 ALL_BODIES = 16  # times the largest body: what all that are there may take together
+T = TypeVar("T")
 lines = logging.getLogger("nescio.serving")
 
 
@@ -90,7 +91,7 @@ class Service:
         loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="nescio_bodies")
         for name in self.guards.names():
-            self._register(self.guards.current(name))
+            await loop.run_in_executor(None, self._register, self.guards.current(name))
         self.batcher.start(loop)
         if self.settings.watch_files is not None:
             self._watching = loop.create_task(self._watch_files(self.settings.watch_files))
@@ -176,11 +177,14 @@ class Service:
         content_type: the kind of the body.
         body: its bytes.
         """
-        if len(body) <= LARGE or self._pool is None:
-            return read_body(content_type, body, version.guard, self.limits)
-        loop = asyncio.get_running_loop()
         work = partial(read_body, content_type, body, version.guard, self.limits)
-        return await loop.run_in_executor(self._pool, work)
+        return await self.aside(len(body), work)
+
+    async def aside(self, size: int, work: Callable[[], T]) -> T:
+        """What `work` makes of a body of `size` bytes; a large one is read on a thread."""
+        if size <= LARGE or self._pool is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def submit(self, version: Version, rows: Rows, done: Callable[[Any], None]) -> None:
         """Queue a request, on the loop.
@@ -336,7 +340,7 @@ class Service:
 
     async def _swapped(self, who: Who, what: str, before: Version, after: Version) -> None:
         if before is not after:
-            self._register(after)
+            await asyncio.get_running_loop().run_in_executor(None, self._register, after)
         versions = {"before": before.version, "after": after.version}
         self.say("info", what, guard=after.name, who=who.name, **versions)
         await self.record(who, what, after.name, versions)
@@ -395,7 +399,7 @@ class Service:
     def _commit(self, entries: Sequence[Any], groups: Sequence[DecidedBatch]) -> None:
         """Write entries, on the writer thread; then tell those who watch, and count."""
         if self.log is not None:
-            self.log.write(entries)
+            self._write(self.log, entries)
         for group in groups:
             if not group.entries:
                 continue
@@ -407,6 +411,15 @@ class Service:
                 self.metrics.decisions.add(version.name, decision, by=count)
             if version.watch is not None:
                 self._watched(version, group.entries)
+
+    def _write(self, log: DecisionLog, entries: Sequence[Any]) -> None:
+        """Write entries; whatever the log refuses is the fault of no request."""
+        try:
+            log.write(entries)
+        except LogUnavailableError:
+            raise
+        except NescioError as error:
+            raise LogUnavailableError(str(error)) from error
 
     def end_watch(self, version: Version) -> None:
         """Save what was watched of `version`, and end; what cannot be saved is said."""
