@@ -4,6 +4,7 @@ Each replica is a whole service, with its own batches; its rank is its name in t
 which is a PostgreSQL database that all of them write to.
 """
 
+import os
 from typing import Any
 
 from ray import serve
@@ -30,6 +31,7 @@ def asgi_app(options: dict[str, Any], replica: str) -> Any:
     options: those of `app`.
     replica: its name in the log.
     """
+    os.environ.setdefault("MKL_CBWR", "AUTO")  # as the command line: the same bits in any batch
     import nescio
     from nescio.cli.networks import factory_named
     from nescio.serving.app import make_app

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -275,3 +276,14 @@ def test_scores_that_are_refused_do_not_pile_up(tmp_path, guard, monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 watch.add(entries(300))
         assert len(watch._scores) == len(watch._probabilities) == 0
+
+
+def test_probabilities_that_were_rounded_above_one_stop_nothing(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        above = [replace(one, probability=1 + 1e-7) for one in entries(300)]
+        write(log, watch, above)
+        label_all(log)
+        watch.tick(6000.0)
+        answers = sum(one.decision == "answer" for one in above)
+        assert watch.risk.count == watch.status()["accuracy"]["answers"] == answers

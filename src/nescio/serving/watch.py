@@ -144,7 +144,7 @@ class Watch:
             for one in entries:
                 self._scores.append(np.inf if one.score is None else one.score)
                 if one.decision == "answer" and one.probability is not None:
-                    self._probabilities.append(one.probability)
+                    self._probabilities.append(min(max(one.probability, 0.0), 1.0))  # rounded
             if entries:
                 self._last = entries[-1].id
             if len(self._scores) >= BATCH:
