@@ -14,7 +14,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nescio.serving.bodies import read_body
 from nescio.serving.front import ARROW, asks_to_predict, refusal_headers
-from nescio.serving.service import LARGE, TOO_MANY, Service, own_host
+from nescio.serving.other_sites import own_host
+from nescio.serving.service import LARGE, TOO_MANY, Service
 
 DRAINED = 8  # times the largest body: what is read and dropped of one that is too large
 BUSY = b'{"error":"too many connections; try again in a second"}'

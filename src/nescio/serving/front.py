@@ -12,7 +12,8 @@ import orjson
 
 from nescio.serving.batching import RefusedError
 from nescio.serving.bodies import check_encoding
-from nescio.serving.service import ALL_BODIES, TOO_MANY, Service, refuse_other_sites
+from nescio.serving.other_sites import refuse_other_sites
+from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
 from nescio.serving.tracing_marks import Marks
 
 Scope = MutableMapping[str, Any]

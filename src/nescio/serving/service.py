@@ -12,10 +12,9 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +26,12 @@ from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.keys import LOCAL, Keys, Who
+from nescio.serving.other_sites import refuse_other_sites
 from nescio.serving.retention import Retention
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
+from nescio.serving.service_gauges import add_gauges
 from nescio.serving.service_metrics import ServiceMetrics
-from nescio.serving.service_settings import ServiceSettings, is_loopback
+from nescio.serving.service_settings import ServiceSettings
 from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
@@ -84,7 +85,7 @@ class Service:
         self._pool: ThreadPoolExecutor | None = None
         self._watching: asyncio.Task[None] | None = None
         self._retention: Retention | None = None
-        self._add_gauges()
+        add_gauges(self)
 
     async def start(self) -> None:
         """Start the threads, on the running loop."""
@@ -436,64 +437,6 @@ class Service:
             version.watch.add(entries)
         except Exception as error:
             self.say("error", "watching failed", guard=version.name, why=f"{error!r}"[:200])
-
-    def _add_gauges(self) -> None:
-        gauge = self.metrics.gauge
-        gauge("nescio_queue_rows", "Rows that wait or are decided.", [], self._queue_rows)
-        gauge("nescio_connections", "Open connections.", [], lambda: {(): self.connections})
-        gauge("nescio_ready", "Whether requests are accepted.", [], lambda: {(): int(self.ready)})
-        gauge("nescio_guard_info", "Versions in use.", ["guard", "version"], self._in_use)
-        gauge("nescio_drift", "Evidence for drift, log10.", ["guard"], self._drift)
-
-    def _queue_rows(self) -> dict[tuple[str, ...], float]:
-        return {(): self.batcher.rows}
-
-    def _in_use(self) -> dict[tuple[str, ...], float]:
-        versions = map(self.guards.current, self.guards.names())
-        return {(one.name, one.version): 1 for one in versions}
-
-    def _drift(self) -> dict[tuple[str, ...], float]:
-        found: dict[tuple[str, ...], float] = {}
-        for version in map(self.guards.current, self.guards.names()):
-            if version.watch is not None:
-                evidence = drift_of(version.watch.status())
-                if evidence is not None:
-                    found[(version.name,)] = evidence
-        return found
-
-
-def refuse_other_sites(headers: Mapping[str, str]) -> None:
-    """Refuse what a page of another site sends from a browser on this machine.
-
-    headers: of the request, with names in lower case.
-    """
-    host, origin = headers.get("host", ""), headers.get("origin")
-    if own_host(host) and origin in (None, f"http://{host}", f"https://{host}"):
-        return
-    raise RefusedError(
-        "without keys, only programs and pages of this machine may do this; serve with --keys",
-        status=403,
-        reason="site",
-    )
-
-
-@lru_cache(maxsize=256)
-def own_host(host: str) -> bool:
-    """Whether the header `host` names this machine; a page of another name may be sent here, too.
-
-    host: localhost, 127.0.0.1 or [::1], with any port.
-    """
-    try:
-        return is_loopback(urlsplit(f"//{host}").hostname or "")
-    except ValueError:
-        return False
-
-
-def drift_of(status: Mapping[str, Any]) -> float | None:
-    """The drift statistic in the `status` of a watch; None: it says none."""
-    drift = status.get("drift")
-    value = drift.get("log10_evidence") if isinstance(drift, Mapping) else drift
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _where(error: Exception) -> str:
