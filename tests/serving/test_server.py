@@ -160,7 +160,9 @@ def test_bodies_that_are_too_large_are_refused_while_they_come(served, moon_file
     parts = (b" " * 10_000 for _ in range(20))  # by what comes
     assert post(running, parts, encode_chunked=True)[0] in (411, 413)
     with contextlib.closing(raw(running)) as line:  # 100 MB that are only said: at once
-        line.sendall(b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n")
+        line.sendall(
+            b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000000\r\n\r\n"
+        )
         assert line.recv(100).startswith(b"HTTP/1.1 413")
         sent = 0
         with contextlib.suppress(OSError):
@@ -183,8 +185,8 @@ def test_slow_requests_are_cut_off(served, moon_files):
     running = served(moon_files[0], head_seconds=0.2, body_seconds=0.3, log=None)
     starts = [
         b"",
-        b"POST /v1/predict HTTP/1.1\r\nhost: x\r\n",
-        b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n[[",
+        b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\n",
+        b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n[[",
     ]
     lines = [raw(running) for _ in starts]
     for line, start in zip(lines, starts, strict=True):
