@@ -295,6 +295,26 @@ def test_files_that_change_are_loaded_and_damaged_ones_are_not(served, moon_file
     _until(lambda: loads.value("m", "loaded") == 1)
 
 
+def test_a_network_that_fails_while_it_is_loaded_stops_no_watching(served, moon_files, tmp_path):
+    path, broken = tmp_path / "guard.safetensors", threading.Event()
+    path.write_bytes(moon_files[0].read_bytes())
+
+    def reader(path: Path) -> Any:
+        if broken.is_set():
+            raise RuntimeError("of the user's own code")
+        return nescio.load(path)
+
+    running = served({"m": path}, readers={"m": reader}, watch_files=0.05, log=None)
+    loads, first = running.service.metrics.loads, running.service.version("m").version
+    broken.set()
+    path.write_bytes(moon_files[1].read_bytes())
+    _until(lambda: loads.value("m", "refused") == 1)
+    assert running.service.version("m").version == first
+    broken.clear()
+    path.touch()
+    _until(lambda: running.service.version("m").version != first)
+
+
 def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
     keys, path = tmp_path / "keys.txt", tmp_path / "guard.safetensors"
     new_key(keys, "predict", "anna")

@@ -254,11 +254,13 @@ class Service:
         try:
             work = partial(self.guards.load, name, path, force=force)
             version = await loop.run_in_executor(None, work)
-        except (NescioError, OSError) as error:
+        except Exception as error:  # also of a network of the user's: the old version goes on
+            known_kind = isinstance(error, NescioError | OSError)
+            why = str(error) if known_kind else f"{type(error).__name__}: {error}"
             self.metrics.loads.add(name, "refused")
-            self.say("error", "a guard was not loaded", guard=name, why=str(error))
-            await self.record(who, "load refused", name, {"why": str(error)})
-            raise NescioError(str(error)) from error
+            self.say("error", "a guard was not loaded", guard=name, why=why)
+            await self.record(who, "load refused", name, {"why": why})
+            raise NescioError(why) from error
         self.metrics.loads.add(name, "loaded")
         for gone in set(known) - set(self.guards.served(name).versions):
             await loop.run_in_executor(None, self.end_watch, gone)
