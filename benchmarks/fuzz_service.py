@@ -196,7 +196,7 @@ def ask(connection: http.client.HTTPConnection, draw: Generator, routes: Any) ->
 
 def raw(port: int, draw: Generator) -> int:
     """Bytes that are not HTTP, or a request that ends in the middle; the status, 0 for none."""
-    whole = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n" + bytes(20)
+    whole = b"POST /v1/predict HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 50\r\n\r\n" + bytes(20)
     choices = [
         *(noise(draw), whole, whole.replace(b"50", b"-1"), whole.replace(b"50", b"9" * 30)),
         *(

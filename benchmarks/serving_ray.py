@@ -34,6 +34,7 @@ def answers(served: Served, folder: Path) -> dict[str, Any]:
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         options = {"guards": {"digits": str(served.guard)}, "nets": {"digits": served.factory}}
+        options["settings"] = {"host": "127.0.0.1"}  # needs no keys
         serve.run(guard_app.app({**options, "log": str(log), "replicas": 1}))
         ready = time.perf_counter() - began
         body = json.dumps({"inputs": served.rows[:ROWS].tolist()}).encode()

@@ -13,6 +13,7 @@ import torch
 import nescio
 from nescio import nets
 from nescio.cli.main import main
+from nescio.core import NescioError
 
 pytest.importorskip("fastapi")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
@@ -244,8 +245,12 @@ def test_the_application_of_ray_serve_answers(guard_file, tmp_path, monkeypatch)
     import guard_app
 
     options = {"guards": {"digits": str(guard_file)}, "log": str(tmp_path / "decisions.db")}
+    with pytest.raises(NescioError, match="keys are needed"):
+        guard_app.asgi_app(options, "1/2")
+    options["settings"] = {"host": "127.0.0.1"}
     assert guard_app.app(options) is not None  # `python -m benchmarks.serving ray` starts it
-    with TestClient(guard_app.asgi_app(options, "1/2")) as client:
+    made = guard_app.asgi_app(options, "1/2")
+    with TestClient(made, base_url="http://localhost") as client:
         answer = client.post("/v1/predict", json=[[0.0, 1.0, 2.0]])
         assert answer.status_code == 200
         assert len(answer.json()["decisions"]) == 1

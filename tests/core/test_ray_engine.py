@@ -75,6 +75,18 @@ def test_tasks_run_on_one_thread_elsewhere(ray):
     assert sorted(n for n, _, _ in ray.as_finished(squared, [1, 2, 3])) == [1, 4, 9]
 
 
+def rounding(_):
+    return os.environ.get("MKL_CBWR")
+
+
+def test_workers_add_in_the_order_of_whoever_asks(ray, monkeypatch):
+    """Those of another machine were not started with this machine's variables."""
+    assert set(ray.in_order(rounding, range(2))) == {os.environ["MKL_CBWR"]}
+    monkeypatch.setenv("MKL_CBWR", "of another machine")
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    assert ray_engine._run(rounding, 0, ray_engine._versions(), "AUTO")[0] == "AUTO"
+
+
 def test_the_error_of_a_task_is_that_of_the_call(ray):
     with pytest.raises(NescioError, match="task 3 cannot be done"):
         list(ray.as_finished(fails, [3]))

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -88,3 +89,15 @@ def test_sending_returns_at_once_where_nobody_answers():
     for number in range(200):  # more than may wait
         hook.send({"number": number})
     hook.close(0.1)
+
+
+def test_what_is_cut_off_by_the_end_is_not_given_up(server):
+    """The log then has no word about it, so that it is sent after a restart."""
+    server.statuses = [500]
+    told = []
+    hook = Webhook(server.url, first_wait=60.0, delivered=lambda *said: told.append(said))
+    hook.send({"alarm": "drift"})
+    while not server.posted:
+        time.sleep(0.01)
+    hook.close(0.5)
+    assert told == []

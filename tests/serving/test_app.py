@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import nescio
-from nescio.core import quiet
+from nescio.core import DamagedError, quiet
 from nescio.serving import Client
 from nescio.serving.decision_log import open_log
 from nescio.serving.keys import new_key
@@ -294,6 +295,26 @@ def test_files_that_change_are_loaded_and_damaged_ones_are_not(served, moon_file
     _until(lambda: loads.value("m", "loaded") == 1)
 
 
+def test_a_network_that_fails_while_it_is_loaded_stops_no_watching(served, moon_files, tmp_path):
+    path, broken = tmp_path / "guard.safetensors", threading.Event()
+    path.write_bytes(moon_files[0].read_bytes())
+
+    def reader(path: Path) -> Any:
+        if broken.is_set():
+            raise RuntimeError("of the user's own code")
+        return nescio.load(path)
+
+    running = served({"m": path}, readers={"m": reader}, watch_files=0.05, log=None)
+    loads, first = running.service.metrics.loads, running.service.version("m").version
+    broken.set()
+    path.write_bytes(moon_files[1].read_bytes())
+    _until(lambda: loads.value("m", "refused") == 1)
+    assert running.service.version("m").version == first
+    broken.clear()
+    path.touch()
+    _until(lambda: running.service.version("m").version != first)
+
+
 def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
     keys, path = tmp_path / "keys.txt", tmp_path / "guard.safetensors"
     new_key(keys, "predict", "anna")
@@ -440,3 +461,48 @@ def test_pages_of_other_sites_may_not_load(served, moon_files):
         assert ask(url, load, b"{}", **wrong)[0] == 403
     for fine in ({"Origin": url}, {"Host": f"localhost:{host.split(':')[1]}"}, {}):
         assert ask(url, load, b"{}", **fine)[0] == 200
+
+
+def test_without_keys_a_name_that_was_turned_to_this_machine_gets_nothing(served, moon_files):
+    """Of a page whose name now means 127.0.0.1, the browser says its name in Host."""
+    url = served({"m": moon_files[0]}).url
+    port = url.rpartition(":")[2]
+    row = b"[[0.5, 0.5]]"
+    turned = {"Host": f"evil.example:{port}"}
+    for path in ("/v1/guards", "/metrics", "/review", "/watch", "/v2", "/docs"):
+        assert ask(url, path, **turned)[0] == 403
+    for path in ("/v1/predict", "/v1/guards/m/predict", "/v2/models/m/infer"):
+        assert ask(url, path, row, **turned)[0] == 403
+        assert ask(url, path, row, Origin="http://evil.example")[0] == 403
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", "localhost"):
+        assert ask(url, "/v1/predict", row, Host=host)[0] == 200
+        assert ask(url, "/review", Host=host)[0] == 200
+    assert ask(url, "/v1/predict", row, Origin=url)[0] == 200
+    assert ask(url, "/v1/predict", row, Host="[::1")[0] == 403
+
+
+def test_with_keys_every_name_is_fine(served, moon_files, tmp_path):
+    key = new_key(tmp_path / "keys.txt", "predict", "anna")
+    url = served({"m": moon_files[0]}, keys=tmp_path / "keys.txt").url
+    known = {"Authorization": f"Bearer {key}", "Host": "guards.example"}
+    assert ask(url, "/v1/predict", b"[[0.5, 0.5]]", **known)[0] == 200
+    assert ask(url, "/v1/guards", **known)[0] == 200
+
+
+def test_a_guard_without_names_and_sets_has_numbers_as_classes(moon_guards):
+    from nescio.serving.served_guards import class_names
+
+    plain = replace(moon_guards[0], names=None, sets=None)
+    assert class_names(plain) == ["0", "1"]
+
+
+def test_what_the_log_refuses_is_not_the_fault_of_a_request(served, moon_files, monkeypatch):
+    running = served({"m": moon_files[0]})
+
+    def damaged(_: Any) -> None:
+        raise DamagedError("the log is damaged")
+
+    monkeypatch.setattr(running.service.log, "write", damaged)
+    status, _, said = ask(running.url, "/v1/predict", b"[[0.5, 0.5]]")
+    assert status == 503
+    assert b"damaged" in said

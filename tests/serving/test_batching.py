@@ -127,3 +127,24 @@ def test_the_queue_counts_rows():
         await asyncio.get_running_loop().run_in_executor(None, batcher.close)
 
     asyncio.run(work())
+
+
+def test_an_answer_that_cannot_be_given_costs_no_other():
+    async def work() -> None:
+        recorder, told = Recorder(), []
+        batcher = Batcher(recorder.decide, recorder.commit, ServiceMetrics(), **OPTIONS)
+        batcher.start(asyncio.get_running_loop())
+
+        def broken(_: Any) -> None:
+            raise ValueError("the connection is in an odd state")
+
+        version = object()
+        for at, done in enumerate((broken, told.append, broken, told.append)):
+            batcher.submit(QueuedRequest(version, range(1), str(at), done))
+        recorder.go.set()
+        while batcher.rows:
+            await asyncio.sleep(0.001)
+        assert told == ["answer of 1", "answer of 3"]
+        await asyncio.get_running_loop().run_in_executor(None, batcher.close)
+
+    asyncio.run(work())

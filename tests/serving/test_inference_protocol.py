@@ -127,3 +127,25 @@ def test_what_is_wrong_is_said(client):
     assert ask(url, whole + b"x", Inference_Header_Content_Length=length)[0] == 422
     for wrong_length in ("99999", "-1", "x"):
         assert ask(url, whole, Inference_Header_Content_Length=wrong_length)[0] == 400
+
+
+def test_compressed_bodies_are_refused(client):
+    status, said = ask(client.running.url, {"inputs": [tensor()]}, Content_Encoding="gzip")
+    assert status == 415
+    assert "gzip" in said
+
+
+def test_what_cannot_be_answered_is_not_decided(served, moon_files):
+    """An output that is not there is seen before there are decisions in the log."""
+    running = served({"moons": moon_files[0]})
+    asked = {"inputs": [tensor()], "outputs": [{"name": "nothing"}]}
+    assert ask(running.url, asked)[0] == 422
+    assert not list(running.service.log.decisions())
+
+
+def test_large_bodies_are_read_on_a_thread(client):
+    rows = 4000
+    large = tensor(shape=[rows, 2], data=[[0.12345678901234567] * 2] * rows)
+    status, said = ask(client.running.url, {"inputs": [large]})
+    assert status == 200
+    assert json.loads(said)["outputs"][0]["shape"] == [rows]

@@ -12,7 +12,11 @@ import pytest
 from nescio.core import DamagedError, NescioError
 from nescio.serving import KeptInput, open_log
 from nescio.serving import log_database as database
-from nescio.serving.decision_log import LogFullError, LogUnavailableError
+from nescio.serving.decision_log import Label, LogFullError, LogUnavailableError
+
+
+def label_of(one, reviewer):
+    return Label(decision=one.id, reviewer=reviewer, kind="label", label="zero", time=1.0)
 
 
 def ids(log):
@@ -201,6 +205,40 @@ def test_postgresql_does_not_wait_forever_for_a_lock(
                 log.write([entry(2)])
         log.write([entry(2)])
         assert ids(log) == [entry(1).id, entry(2).id]
+
+
+def test_postgresql_does_not_work_forever_on_a_statement(
+    postgresql, postgresql_url, entry, monkeypatch
+):
+    monkeypatch.setattr(database, "LONGEST", 300)
+    with open_log(postgresql_url) as log:
+        log.write([entry(1)])
+        with pytest.raises(LogUnavailableError), log.database.writing() as connection:
+            connection.exec_driver_sql("SELECT pg_sleep(20)")
+        log.write([entry(2)])
+        assert ids(log) == [entry(1).id, entry(2).id]
+    postgresql.run("ALTER DATABASE postgres SET statement_timeout = 77000")  # the user's own stays
+    try:
+        with open_log(postgresql_url) as log, log.database.reading() as connection:
+            assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "77s"
+    finally:
+        postgresql.run("ALTER DATABASE postgres RESET statement_timeout")
+
+
+def test_labels_of_replicas_are_committed_in_the_order_of_their_numbers(postgresql_url, entry):
+    """Who has read number 2 would never see a number 1 that is committed later."""
+    with open_log(postgresql_url) as log, open_log(postgresql_url) as other:
+        log.write([entry(1)])
+        late = threading.Thread(target=other.add_labels, args=([label_of(entry(1), "ben")],))
+        with log.database.writing() as connection:
+            log._in_turn(connection)
+            connection.exec_driver_sql("SELECT nextval(pg_get_serial_sequence('labels', 'seq'))")
+            late.start()
+            late.join(0.5)
+            assert late.is_alive()
+            assert not list(log.labels())
+        late.join(10)
+        assert [number for number, _ in log.labels()] == [2]
 
 
 def test_commits_are_on_the_disk(log):

@@ -226,6 +226,30 @@ def test_a_service_retains_when_the_log_is_back(tmp_path, entry):
     assert "gone" in said[0]
 
 
+def test_a_service_goes_on_after_any_error(log, entry, monkeypatch):
+    """Of the driver itself, too: a thread that ended would keep inputs for ever."""
+    said, tries = [], []
+    deleted = retention._give_back
+
+    def once_locked(log):
+        tries.append(1)
+        if len(tries) == 1:
+            raise sqlite3.OperationalError("database is locked")
+        deleted(log)
+
+    monkeypatch.setattr(retention, "_give_back", once_locked)
+    log.write([old(entry, 0, 50)])
+    running = Retention(log, say=said.append, every=0.01)
+    while not said:
+        time.sleep(0.01)
+    log.write([old(entry, 1, 50)])
+    while len(said) < 2:
+        time.sleep(0.01)
+    running.stop()
+    assert "locked" in said[0]
+    assert "deleted 1 inputs" in said[1]
+
+
 def test_a_service_with_wrong_settings(log):
     with pytest.raises(NescioError, match="keep_inputs"):
         Retention(log, keep_inputs=-1)

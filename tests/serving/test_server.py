@@ -160,7 +160,9 @@ def test_bodies_that_are_too_large_are_refused_while_they_come(served, moon_file
     parts = (b" " * 10_000 for _ in range(20))  # by what comes
     assert post(running, parts, encode_chunked=True)[0] in (411, 413)
     with contextlib.closing(raw(running)) as line:  # 100 MB that are only said: at once
-        line.sendall(b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n")
+        line.sendall(
+            b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000000\r\n\r\n"
+        )
         assert line.recv(100).startswith(b"HTTP/1.1 413")
         sent = 0
         with contextlib.suppress(OSError):
@@ -183,8 +185,8 @@ def test_slow_requests_are_cut_off(served, moon_files):
     running = served(moon_files[0], head_seconds=0.2, body_seconds=0.3, log=None)
     starts = [
         b"",
-        b"POST /v1/predict HTTP/1.1\r\nhost: x\r\n",
-        b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n[[",
+        b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\n",
+        b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n[[",
     ]
     lines = [raw(running) for _ in starts]
     for line, start in zip(lines, starts, strict=True):
@@ -368,3 +370,19 @@ def test_other_machines_need_keys(moon_files):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(nescio.NescioError):
         ServiceSettings(**wrong)
+
+
+def test_a_body_of_many_packets_arrives(served, moon_files):
+    """Of 64 KB and more uvicorn stops reading, until somebody asks for the rest."""
+    running = served({"m": moon_files[0]}, body_seconds=5.0)
+    body = b"[[0.5, 0.5]" + b" " * 110_000 + b"]"
+    with contextlib.closing(raw(running)) as line:
+        for _ in range(2):  # also the second on the same connection
+            line.sendall(
+                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+            )
+            for start in range(0, len(body), 37_000):
+                line.sendall(body[start : start + 37_000])
+                time.sleep(0.1)
+            assert line.recv(1 << 16).startswith(b"HTTP/1.1 200")

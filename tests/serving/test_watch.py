@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 import nescio
 from nescio.monitoring import merge, monitor
 from nescio.serving.decision_log import Action, Entry, Label, open_log
+from nescio.serving.server import wait_days
 from nescio.serving.watch import Watch
 from nescio.serving.watch_settings import DAY, WatchSettings
 
@@ -253,3 +255,35 @@ def test_an_alarm_is_sent_by_one_replica_and_once(tmp_path, guard):
         again._webhook.send = sent.append
         again.tick(6000.0)
         assert len(sent) == 1
+
+
+def test_no_answer_is_deleted_before_its_label_is_missing():
+    assert wait_days(None) == wait_days(365.0) == WatchSettings().wait_days
+    assert wait_days(7.0) < 7.0
+    WatchSettings(wait_days=wait_days(0.0))
+
+
+def test_the_secret_is_not_shown():
+    assert "hidden" not in repr(WatchSettings(webhook_secret="hidden"))
+
+
+def test_scores_that_are_refused_do_not_pile_up(tmp_path, guard, monkeypatch):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        watch._drift = None
+        monkeypatch.setattr(type(watch._accuracy), "update", lambda *_: 1 / 0)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                watch.add(entries(300))
+        assert len(watch._scores) == len(watch._probabilities) == 0
+
+
+def test_probabilities_that_were_rounded_above_one_stop_nothing(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        watch = watch_of(log, guard)
+        above = [replace(one, probability=1 + 1e-7) for one in entries(300)]
+        write(log, watch, above)
+        label_all(log)
+        watch.tick(6000.0)
+        answers = sum(one.decision == "answer" for one in above)
+        assert watch.risk.count == watch.status()["accuracy"]["answers"] == answers

@@ -27,6 +27,7 @@ QUIET = {  # what Ray would say or send otherwise; the user's own settings stay
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _connecting: list["RayEngine"] = []  # the engine that made the connection, if one did
+ROUNDING = "MKL_CBWR"  # in which order MKL adds
 OWN = ("nescio", "nescio_papers")  # packages that the workers have
 
 
@@ -115,7 +116,7 @@ def _init(ray: Any, options: dict[str, Any], attempts: int = ATTEMPTS) -> None:
     except Exception as error:
         ray.shutdown()
         timed_out = type(error) is Exception  # the one that Ray gives no kind of its own
-        if attempts == 1 or not timed_out:
+        if attempts == 1 or not (timed_out or options["address"] == "local"):
             raise
         _init(ray, options, attempts - 1)
 
@@ -172,7 +173,7 @@ class _Tasks:
 
     def submit(self, task: Any) -> Any:
         remote = self.ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
-        ticket = remote.remote(self.work, task, _versions())
+        ticket = remote.remote(self.work, task, _versions(), os.environ.get(ROUNDING))
         self.pending.append(ticket)
         return ticket
 
@@ -215,8 +216,15 @@ class _Tasks:
             self.ray.cancel(ticket, force=True)
 
 
-def _run(work: Callable[[Any], Any], task: Any, versions: dict[str, str]) -> tuple[Any, str]:
-    """Do a task in a worker, on one thread; and which instructions its processor has."""
+def _run(
+    work: Callable[[Any], Any], task: Any, versions: dict[str, str], rounding: str | None
+) -> tuple[Any, str]:
+    """Do a task in a worker, on one thread; and which instructions its processor has.
+
+    rounding: the variable for MKL of whoever asks, which MKL reads when it is first used.
+    """
+    if rounding is not None:
+        os.environ[ROUNDING] = rounding
     mine = _versions()
     if mine != versions:
         differ = [f"{n} {mine[n]}, not {versions[n]}" for n in mine if mine[n] != versions[n]]

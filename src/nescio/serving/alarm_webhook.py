@@ -68,7 +68,9 @@ class Webhook:
                 content = self._queue.get(timeout=0.2)
             except Empty:
                 continue
-            self._tell(content, arrived=self._deliver(content))
+            arrived = self._deliver(content)
+            if arrived or not self._ended.is_set():  # what is cut off is sent after a restart
+                self._tell(content, arrived=arrived)
 
     def _deliver(self, content: Mapping[str, Any]) -> bool:
         """Try until it arrives; False: it never did."""

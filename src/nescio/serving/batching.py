@@ -8,6 +8,7 @@ leaves only after its decisions are in the log.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from nescio.core import NescioError, one_thread
 from nescio.serving.admission import Admission
 from nescio.serving.service_metrics import ServiceMetrics
 
+lines = logging.getLogger("nescio.serving")
 QUEUED, TAKEN, OVER = "queued", "taken", "over"  # where a request is
 
 
@@ -56,7 +58,11 @@ class QueuedRequest:
         """Give the `answer`, or an error, unless one was given before."""
         if not self.told:
             self.told = True
-            self.done(answer)
+            try:
+                self.done(answer)
+            except Exception as error:  # the other requests must get their answers
+                more = {"error": type(error).__name__}
+                lines.error("an answer was not given", extra={"more": more})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 It is append-only, in a file of SQLite or in PostgreSQL. A write is one transaction, which is on the
 disk when `write` returns; after a crash the log holds all of it or nothing. The order is that of
 `seq`, never that of the clock: within a replica, later decisions have larger numbers. Replicas that
-share PostgreSQL may commit out of order, so who follows the log with `after` follows each replica.
+share PostgreSQL may commit out of order, so who follows the log with `after` follows each replica;
+labels and actions are committed in the order of their numbers.
 """
 
 import json
@@ -149,6 +150,14 @@ class DecisionLog:
             marked = statement if self.database.is_sqlite else statement.replace("?", "%s")
             connection.exec_driver_sql(marked, list(rows))
 
+    def _in_turn(self, connection: Connection) -> None:
+        """Let replicas commit labels and actions in the order of their numbers.
+
+        Who follows these with `after` would miss a number that is committed after a larger one.
+        """
+        if not self.database.is_sqlite:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({schema.TURN})")
+
     def _source(self, connection: Connection, key: tuple[str, str, str]) -> int:
         """The number of a guard, version and replica."""
         self._run(connection, SOURCE, [key])
@@ -239,6 +248,7 @@ class DecisionLog:
         if not labels:
             return
         with self.database.writing() as connection:
+            self._in_turn(connection)
             known = reading.numbers_of(connection, {one.decision for one in labels})
             for one in labels:
                 if one.decision not in known:
@@ -281,6 +291,7 @@ class DecisionLog:
     def record(self, action: Action) -> None:
         """Write an `action` down."""
         with self.database.writing() as connection:
+            self._in_turn(connection)
             connection.execute(insert(schema.actions), [vars(action)])
 
     def actions(self, after: int = 0) -> Iterator[tuple[int, Action]]:

@@ -12,6 +12,7 @@ import orjson
 
 from nescio.serving.batching import RefusedError
 from nescio.serving.bodies import check_encoding
+from nescio.serving.other_sites import refuse_other_sites
 from nescio.serving.service import ALL_BODIES, TOO_MANY, Service
 from nescio.serving.tracing_marks import Marks
 
@@ -41,6 +42,12 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, `scope`, whose body `receive` gives; the answer goes to `send`."""
+        if scope["type"] == "http" and self.service.keys is None:
+            try:  # all pages: without keys, whoever comes is an admin
+                refuse_other_sites(headers_of(scope))
+            except RefusedError as error:
+                await refuse(self.service, error, send)
+                return
         if scope["type"] == "http" and scope["method"] == "POST":
             predicts, name = asks_to_predict(scope["path"])
             if predicts:

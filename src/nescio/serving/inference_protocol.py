@@ -6,6 +6,7 @@ text is BYTES, numbers are FP64, INT64 and BOOL. In JSON, a number that is not f
 
 import struct
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from nescio.serving.answered import AnsweredRequest
 from nescio.serving.batching import RefusedError
-from nescio.serving.bodies import Rows, rows_of
+from nescio.serving.bodies import Rows, check_encoding, rows_of
 from nescio.serving.described_routes import (
     BYTES,
     PREDICTING,
@@ -24,6 +25,7 @@ from nescio.serving.described_routes import (
     answers,
 )
 from nescio.serving.input_form import InputForm, form_of
+from nescio.serving.json_bodies import parsed
 from nescio.serving.served_guards import UnknownGuardError, Version
 from nescio.serving.service import Service
 from nescio.version import VERSION
@@ -99,11 +101,21 @@ def router(service: Service) -> APIRouter:
     ) -> Response:
         """Decide about tensors."""
         asked = _asked(service, name, version)
-        head, tensors = read_request(await request.body(), request.headers.get(HEADER))
-        answered = await service.decided(asked, rows_from(tensors, asked, service))
-        return answer_to(head, answered)
+        check_encoding(request.headers.get("content-encoding"))
+        body, length = await request.body(), request.headers.get(HEADER)
+        head, rows = await service.aside(len(body), partial(_read, service, asked, body, length))
+        return answer_to(head, await service.decided(asked, rows))
 
     return routes
+
+
+def _read(
+    service: Service, version: Version, body: bytes, length: str | None
+) -> tuple[dict[str, Any], Rows]:
+    """The JSON of a request, and its rows; what cannot be answered is refused undecided."""
+    head, tensors = read_request(body, length)
+    _wanted(head.get("outputs"), dict(_outputs(version)), False)
+    return head, rows_from(tensors, version, service)
 
 
 def _also(known: dict[str, Any], code: int) -> dict[str, Any]:
@@ -191,10 +203,7 @@ def read_request(body: bytes, length: str | None) -> tuple[dict[str, Any], dict[
         if not length.isascii() or not length.isdigit() or int(length) > size:
             raise _wrong(400, f"{HEADER} must be the bytes of the JSON, at most {size}")
         size = int(length)
-    try:
-        head = orjson.loads(body[:size])
-    except orjson.JSONDecodeError as error:
-        raise _wrong(400, f"the request is not JSON: {error}") from None
+    head = parsed(body[:size])
     inputs = head.get("inputs") if isinstance(head, dict) else None
     if not isinstance(inputs, list) or not inputs or not all(isinstance(t, dict) for t in inputs):
         raise _wrong(422, "expected an object with inputs, a list of tensors")

@@ -83,7 +83,7 @@ class LabeledStream:
             np.array([error for _, error in ready]),
             np.array([one.picked for one in answers]),
             np.array([one.propensity for one in answers]),
-            np.array([self.risk.risk if one is None else one for one in said]),
+            np.clip([self.risk.risk if one is None else one for one in said], 0.0, 1.0),
             missing="worst",
         )
         self.seq = answers[-1].seq

@@ -163,6 +163,8 @@ def _stream(log: "DecisionLog", guard: str, last: int, since: float | None) -> t
     if since is not None:
         query = query.where(entries.c.time >= since)
     with log.database.reading() as connection:
+        if not log.database.is_sqlite:  # of a large log it takes minutes
+            connection.exec_driver_sql("SET LOCAL statement_timeout TO 0")
         count, least = connection.execute(query).one()
     return int(count), float(least)
 

@@ -26,6 +26,8 @@ from nescio.serving.log_schema import SPACE
 
 BUSY = 5.0  # seconds that a writer waits for another one
 SILENT = 10_000  # milliseconds without an answer of PostgreSQL, after which the connection is lost
+ALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}  # seconds, times
+LONGEST = 30_000  # milliseconds of a statement, where the user of the database has no other limit
 FORMS = "a file, sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE"
 FULL = "53100"  # disk_full of PostgreSQL
 NOT_NOW = ("08", "53", "55P03", "57")  # connection, resources, lock, shutdown
@@ -87,6 +89,7 @@ def make_engine(place: Address) -> Engine:
     """Connections to the database, each with the settings that a log needs."""
     if place.path is None:
         options = {"connect_timeout": 5, "tcp_user_timeout": SILENT, "application_name": "nescio"}
+        options |= ALIVE  # for a host that is gone while a statement waits for its answer
         given = {name: value for name, value in options.items() if name not in place.url.query}
         engine = create_engine(place.url, connect_args=given, pool_pre_ping=True)
         event.listen(engine, "connect", _set_up_postgresql)
@@ -120,6 +123,10 @@ def _set_up_postgresql(connection: Any, _record: object) -> None:
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false)"
         " WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    connection.execute(
+        f"SELECT set_config('statement_timeout', '{LONGEST}', false)"
+        " WHERE current_setting('statement_timeout') = '0'"
     )
     connection.commit()
 

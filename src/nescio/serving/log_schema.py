@@ -29,6 +29,7 @@ from sqlalchemy import (
 SCHEMA = 1  # version of the tables
 SPACE = "nescio"  # the schema in PostgreSQL
 LOCK = 0x6E657363  # of PostgreSQL, while tables are made
+TURN = LOCK + 1  # while a label or an action is written
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # INTEGER PRIMARY KEY is the row's number
 
 tables = MetaData()

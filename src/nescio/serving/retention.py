@@ -138,7 +138,7 @@ class Retention:
         while True:
             try:
                 done = retain(self._log, **self._days, stop=self._stopped.is_set)
-            except NescioError as error:  # the next call tries again
+            except Exception as error:  # whatever it is, the next call tries again
                 self._say(f"retention: {error}")
             else:
                 if done.inputs or done.decisions or done.behind >= 1:

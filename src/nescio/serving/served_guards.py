@@ -222,7 +222,8 @@ def class_names(guard: AnyServed) -> list[str] | None:
         return None
     if guard.names is not None:
         return list(guard.names)
-    count = 0 if guard.sets is None else int(guard.sets.options["classes"])
+    known = None if guard.sets is None else guard.sets.options["classes"]
+    count = int(guard.notes.get("classes") or known or 0)
     return [str(number) for number in range(count)]
 
 

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import json
-import logging
 import signal
 import socket
 import ssl
@@ -23,6 +21,7 @@ from nescio.serving.app import make_app
 from nescio.serving.connections import TimedConnection, guarded_protocol
 from nescio.serving.decision_log import DecisionLog, open_log
 from nescio.serving.keys import Keys
+from nescio.serving.process_lines import log_lines
 from nescio.serving.served_guards import AnyServed, Load, ServedGuards
 from nescio.serving.service import Service
 from nescio.serving.service_settings import ServiceSettings
@@ -31,6 +30,7 @@ from nescio.serving.watch_settings import WatchSettings
 
 LOG = "decisions.db"
 DOORS = 32  # connections that are accepted in a turn of the loop
+SOONER, SHORTEST = 0.9, 1e-3  # share of the days of decisions; days
 SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
 
 
@@ -167,6 +167,7 @@ def watch_maker(
             confidence=guard.confidence,
             budget=settings.sample,
             reviews=settings.reviews,
+            wait_days=wait_days(settings.decision_days),
             replica=settings.replica,
             webhook=settings.webhook,
             webhook_secret=settings.webhook_secret,
@@ -174,6 +175,15 @@ def watch_maker(
         return Watch(log, name, version, guard, own).start()
 
     return make
+
+
+def wait_days(decision_days: float | None) -> float:
+    """Days for which a label is waited for: an answer that is deleted first would count nowhere.
+
+    decision_days: days for which decisions are kept; None: forever.
+    """
+    own = WatchSettings().wait_days
+    return own if decision_days is None else max(min(own, SOONER * decision_days), SHORTEST)
 
 
 def make_server(
@@ -357,48 +367,6 @@ def quick_switches() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
-
-
-class LogLine(logging.Formatter):
-    """A line of the log of the process: text, or JSON.
-
-    as_json: whether it is JSON.
-    """
-
-    def __init__(self, as_json: bool) -> None:
-        super().__init__()
-        self.as_json = as_json
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line of `record`."""
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        more: dict[str, Any] = getattr(record, "more", {})
-        level, message = record.levelname.lower(), record.getMessage()
-        if self.as_json:
-            return json.dumps({"time": at, "level": level, "message": message, **more}, default=str)
-        said = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in more.items())
-        return f"{at} {level} {message} {said}".rstrip()
-
-
-@contextlib.contextmanager
-def log_lines(as_json: bool) -> Iterator[None]:
-    """Write the log lines of the service to stderr while the block runs.
-
-    as_json: whether each is JSON.
-    """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogLine(as_json))
-    loggers = {"nescio.serving": logging.INFO, "uvicorn.error": logging.ERROR}
-    for name, level in loggers.items():
-        logger = logging.getLogger(name)
-        logger.setLevel(level)
-        logger.propagate = False
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for name in loggers:
-            logging.getLogger(name).removeHandler(handler)
 
 
 def _host(host: str) -> str:

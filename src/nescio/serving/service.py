@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +26,18 @@ from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
 from nescio.serving.keys import LOCAL, Keys, Who
+from nescio.serving.other_sites import refuse_other_sites
 from nescio.serving.retention import Retention
 from nescio.serving.served_guards import ServedGuards, UnknownGuardError, Version
+from nescio.serving.service_gauges import add_gauges
 from nescio.serving.service_metrics import ServiceMetrics
-from nescio.serving.service_settings import ServiceSettings, is_loopback
+from nescio.serving.service_settings import ServiceSettings
 from nescio.serving.tracing_marks import tracing
 
 LARGE = 1 << 17  # bytes of a body that is read on a thread of its own
 TOO_MANY = "too many requests wait; try again in a second"
 ALL_BODIES = 16  # times the largest body: what all that are there may take together
+T = TypeVar("T")
 lines = logging.getLogger("nescio.serving")
 
 
@@ -83,14 +85,14 @@ class Service:
         self._pool: ThreadPoolExecutor | None = None
         self._watching: asyncio.Task[None] | None = None
         self._retention: Retention | None = None
-        self._add_gauges()
+        add_gauges(self)
 
     async def start(self) -> None:
         """Start the threads, on the running loop."""
         loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="nescio_bodies")
         for name in self.guards.names():
-            self._register(self.guards.current(name))
+            await loop.run_in_executor(None, self._register, self.guards.current(name))
         self.batcher.start(loop)
         if self.settings.watch_files is not None:
             self._watching = loop.create_task(self._watch_files(self.settings.watch_files))
@@ -143,8 +145,7 @@ class Service:
         headers: of the request, with names in lower case.
         """
         if self.keys is None:
-            if role != "predict":
-                refuse_other_sites(headers)
+            refuse_other_sites(headers)
             return LOCAL
         sent = headers.get("authorization") or headers.get("x-api-key")
         who = None if sent is None else self.keys.who(sent)
@@ -177,11 +178,14 @@ class Service:
         content_type: the kind of the body.
         body: its bytes.
         """
-        if len(body) <= LARGE or self._pool is None:
-            return read_body(content_type, body, version.guard, self.limits)
-        loop = asyncio.get_running_loop()
         work = partial(read_body, content_type, body, version.guard, self.limits)
-        return await loop.run_in_executor(self._pool, work)
+        return await self.aside(len(body), work)
+
+    async def aside(self, size: int, work: Callable[[], T]) -> T:
+        """What `work` makes of a body of `size` bytes; a large one is read on a thread."""
+        if size <= LARGE or self._pool is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def submit(self, version: Version, rows: Rows, done: Callable[[Any], None]) -> None:
         """Queue a request, on the loop.
@@ -250,11 +254,13 @@ class Service:
         try:
             work = partial(self.guards.load, name, path, force=force)
             version = await loop.run_in_executor(None, work)
-        except (NescioError, OSError) as error:
+        except Exception as error:  # also of a network of the user's: the old version goes on
+            known_kind = isinstance(error, NescioError | OSError)
+            why = str(error) if known_kind else f"{type(error).__name__}: {error}"
             self.metrics.loads.add(name, "refused")
-            self.say("error", "a guard was not loaded", guard=name, why=str(error))
-            await self.record(who, "load refused", name, {"why": str(error)})
-            raise NescioError(str(error)) from error
+            self.say("error", "a guard was not loaded", guard=name, why=why)
+            await self.record(who, "load refused", name, {"why": why})
+            raise NescioError(why) from error
         self.metrics.loads.add(name, "loaded")
         for gone in set(known) - set(self.guards.served(name).versions):
             await loop.run_in_executor(None, self.end_watch, gone)
@@ -337,7 +343,7 @@ class Service:
 
     async def _swapped(self, who: Who, what: str, before: Version, after: Version) -> None:
         if before is not after:
-            self._register(after)
+            await asyncio.get_running_loop().run_in_executor(None, self._register, after)
         versions = {"before": before.version, "after": after.version}
         self.say("info", what, guard=after.name, who=who.name, **versions)
         await self.record(who, what, after.name, versions)
@@ -396,7 +402,7 @@ class Service:
     def _commit(self, entries: Sequence[Any], groups: Sequence[DecidedBatch]) -> None:
         """Write entries, on the writer thread; then tell those who watch, and count."""
         if self.log is not None:
-            self.log.write(entries)
+            self._write(self.log, entries)
         for group in groups:
             if not group.entries:
                 continue
@@ -408,6 +414,15 @@ class Service:
                 self.metrics.decisions.add(version.name, decision, by=count)
             if version.watch is not None:
                 self._watched(version, group.entries)
+
+    def _write(self, log: DecisionLog, entries: Sequence[Any]) -> None:
+        """Write entries; whatever the log refuses is the fault of no request."""
+        try:
+            log.write(entries)
+        except LogUnavailableError:
+            raise
+        except NescioError as error:
+            raise LogUnavailableError(str(error)) from error
 
     def end_watch(self, version: Version) -> None:
         """Save what was watched of `version`, and end; what cannot be saved is said."""
@@ -424,54 +439,6 @@ class Service:
             version.watch.add(entries)
         except Exception as error:
             self.say("error", "watching failed", guard=version.name, why=f"{error!r}"[:200])
-
-    def _add_gauges(self) -> None:
-        gauge = self.metrics.gauge
-        gauge("nescio_queue_rows", "Rows that wait or are decided.", [], self._queue_rows)
-        gauge("nescio_connections", "Open connections.", [], lambda: {(): self.connections})
-        gauge("nescio_ready", "Whether requests are accepted.", [], lambda: {(): int(self.ready)})
-        gauge("nescio_guard_info", "Versions in use.", ["guard", "version"], self._in_use)
-        gauge("nescio_drift", "Evidence for drift, log10.", ["guard"], self._drift)
-
-    def _queue_rows(self) -> dict[tuple[str, ...], float]:
-        return {(): self.batcher.rows}
-
-    def _in_use(self) -> dict[tuple[str, ...], float]:
-        versions = map(self.guards.current, self.guards.names())
-        return {(one.name, one.version): 1 for one in versions}
-
-    def _drift(self) -> dict[tuple[str, ...], float]:
-        found: dict[tuple[str, ...], float] = {}
-        for version in map(self.guards.current, self.guards.names()):
-            if version.watch is not None:
-                evidence = drift_of(version.watch.status())
-                if evidence is not None:
-                    found[(version.name,)] = evidence
-        return found
-
-
-def refuse_other_sites(headers: Mapping[str, str]) -> None:
-    """Refuse what a page of another site sends from a browser on this machine.
-
-    headers: of the request, with names in lower case.
-    """
-    host = headers.get("host", "")
-    origin = headers.get("origin")
-    name = urlsplit(f"//{host}").hostname or ""
-    if is_loopback(name) and origin in (None, f"http://{host}", f"https://{host}"):
-        return
-    raise RefusedError(
-        "without keys, only programs and pages of this machine may do this; serve with --keys",
-        status=403,
-        reason="site",
-    )
-
-
-def drift_of(status: Mapping[str, Any]) -> float | None:
-    """The drift statistic in the `status` of a watch; None: it says none."""
-    drift = status.get("drift")
-    value = drift.get("log10_evidence") if isinstance(drift, Mapping) else drift
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _where(error: Exception) -> str:

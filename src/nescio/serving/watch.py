@@ -144,7 +144,7 @@ class Watch:
             for one in entries:
                 self._scores.append(np.inf if one.score is None else one.score)
                 if one.decision == "answer" and one.probability is not None:
-                    self._probabilities.append(one.probability)
+                    self._probabilities.append(min(max(one.probability, 0.0), 1.0))  # rounded
             if entries:
                 self._last = entries[-1].id
             if len(self._scores) >= BATCH:
@@ -287,11 +287,12 @@ class Watch:
 
     def _flush(self) -> None:
         """Update the monitors with what waits; the lock is held."""
-        if self._scores and self._drift is not None:
-            self._drift = self._drift.update(np.array(self._scores))
-        if self._probabilities:
-            self._accuracy = self._accuracy.update(np.array(self._probabilities))
-        self._scores, self._probabilities = [], []
+        scores, probabilities = self._scores, self._probabilities
+        self._scores, self._probabilities = [], []  # also after an error: they would pile up
+        if scores and self._drift is not None:
+            self._drift = self._drift.update(np.array(scores))
+        if probabilities:
+            self._accuracy = self._accuracy.update(np.array(probabilities))
 
     def _read_others(self) -> None:
         """The last saved states of the other replicas."""

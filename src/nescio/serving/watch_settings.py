@@ -1,6 +1,6 @@
 """What a watch is told: the risk, the labels, how states are saved, and whom to tell."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nescio.core import NescioError
 from nescio.monitoring import LabelBudget, RiskMonitor, label_budget, risk_monitor
@@ -33,7 +33,7 @@ class WatchSettings:
     replica: str = "0"
     save_seconds: float = 10.0
     webhook: str | None = None
-    webhook_secret: str | None = None
+    webhook_secret: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

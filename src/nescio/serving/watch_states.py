@@ -3,6 +3,7 @@
 import base64
 import json
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nescio.serving.decision_log import DecisionLog
 from nescio.serving.watch_settings import WatchSettings
 
 FORMAT = 1
+KNOWN = 32  # states of replicas that are read again every second, and change every ten
 STREAM, RISK = "stream", "risk"
 KEPT = ("risk", "confidence", "budget", "false_alarm", "reviews", "wait_days", "replica")
 
@@ -37,6 +39,7 @@ def stream_bytes(
     return json.dumps(said).encode()
 
 
+@lru_cache(maxsize=KNOWN)
 def stream_from(body: bytes) -> tuple[Monitor | None, AccuracyEstimate]:
     """What `stream_bytes` made."""
     said = _read(body)
@@ -62,6 +65,7 @@ def risk_bytes(risk: RiskMonitor) -> bytes:
     return json.dumps({"format": FORMAT, "risk": _packed(risk)}).encode()
 
 
+@lru_cache(maxsize=KNOWN)
 def risk_from(body: bytes) -> RiskMonitor:
     """What `risk_bytes` made."""
     found: RiskMonitor = _unpacked(_read(body)["risk"], "risk monitor")
