@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import ssl
@@ -251,7 +252,7 @@ def serve_service(
     """
     server = make_server(service, tls_cert=tls_cert, tls_key=tls_key)
     place = listening(service.settings)
-    with log_lines(service.settings.log_json), quick_switches():
+    with log_lines(service.settings.log_json), quick_switches(), short_collections():
         scheme = "http" if tls_cert is None else "https"
         where = f"{scheme}://{_host(service.settings.host)}:{place.getsockname()[1]}"
         names = ", ".join(service.guards.names())
@@ -341,6 +342,20 @@ def check_tls(cert: str | Path | None, key: str | Path | None) -> dict[str, Any]
             f"{cert} and {key} are not a certificate with its private key, in PEM: {error}"
         ) from error
     return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)}
+
+
+@contextlib.contextmanager
+def short_collections() -> Iterator[None]:
+    """Leave what is there at the start out of garbage collections, which would stop all threads.
+
+    Of the objects of PyTorch alone, one takes more than a tenth of a second, every few seconds.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager
