@@ -77,6 +77,21 @@ def saved_monitor(folder):
     return value.save(folder / "monitor"), value, after
 
 
+def saved_risk(folder):
+    wrong = (LABELS == 0).numpy()
+    drawn = (LOGITS[:, 0] > 0).numpy()
+    value = nescio.monitoring.risk_monitor(least=0.5).update(wrong[:77], drawn[:77], 0.5)
+    after = lambda one: torch.tensor(one.update(wrong[77:], drawn[77:], 0.5).upper)  # noqa: E731
+    return value.save(folder / "risk"), value, after
+
+
+def saved_accuracy(folder):
+    probability = LOGITS.softmax(-1).amax(-1).numpy()
+    value = nescio.monitoring.estimated_accuracy().update(probability[:77])
+    after = lambda one: torch.tensor(one.update(probability[77:]).interval)  # noqa: E731
+    return value.save(folder / "accuracy"), value, after
+
+
 def saved_sketch(folder):
     value = metrics.sketch(LOGITS[:, 0].numpy(), LOGITS[:, 1].numpy())
     return value.save(folder / "sketch"), value, lambda one: torch.tensor(one.auroc.value)
@@ -105,6 +120,8 @@ SAVED = {
     "sketch": saved_sketch,
     "columns": saved_columns,
     "stepper": saved_stepper,
+    "risk monitor": saved_risk,
+    "accuracy estimate": saved_accuracy,
 }
 
 
