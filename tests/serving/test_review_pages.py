@@ -190,7 +190,7 @@ def test_labels_are_given_by_plain_forms_oldest_first(log):
     made.post("/review/item/r/1", data={"token": token(again), "label": "cat"})
     assert [one.label for _, one in log.labels(decision="r/1")] == ["dog", "cat"]
     page = made.get("/review")
-    assert "<b>2</b> labeled today" in page.text
+    assert "<b>2</b> labeled today by you" in page.text
     assert "<b>4</b> waiting" in page.text
     assert "/review/item/r-3" not in page.text
     assert "/review/item/r-3" in made.get("/review?skipped=1").text

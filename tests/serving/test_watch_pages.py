@@ -54,7 +54,8 @@ def test_an_alarm_is_on_the_page(served, moon_guards, moon_rows):
     running.service.version(None).watch.tick()
     _, page = get(f"{running.url}/watch")
     assert 'role="alert"' in page
-    assert "no longer like the calibration data" in page
+    assert page.count("no longer like the calibration data") == 1
+    assert "ALARM, see above." in page
 
 
 def test_a_browser_signs_in_by_the_key_of_a_reviewer(served, moon_guards, tmp_path):

@@ -157,8 +157,9 @@ def watch_page(watches: Iterable[Watch], review: str = "review") -> str:
 def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
     """One guard: alarms, and what is watched."""
     alarms = Markup("").join(
-        Markup('<p class="bad" role="alert"><strong>{}</strong>, {}: {}</p>').format(
+        Markup('<p class="bad" role="alert"><strong>{}</strong>, replica {}, {}: {}</p>').format(
             one["kind"].capitalize(),
+            one["replica"],
             time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(one["time"])),
             one["words"],
         )
@@ -167,6 +168,11 @@ def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
     quiet = Markup('<p class="good">No alarm so far.</p>')
     trouble = Markup('<p class="bad">{}</p>').format(status["trouble"])
     drift, risk = watch.drift, watch.risk
+    said = {one["kind"]: one["words"] for one in status["alarms"]}
+    for kind, words in said.items():  # they are above
+        again = status[kind]["words"]
+        if again.startswith(words):
+            status[kind]["words"] = f"ALARM, see above.{again.removeprefix(words)}"
     cards = [
         _card("Drift", status["drift"], DRIFT, "" if drift is None else drift_chart(drift)),
         _card("Risk", status["risk"], RISK, risk_chart(risk) if risk.count else ""),

@@ -142,7 +142,8 @@ def _say(found: dict[str, Any], as_json: bool) -> None:
         shown = value
         if isinstance(value, dict):
             shown = ", ".join(f"{who} {count}" for who, count in value.items()) or "nobody"
-        click.echo(f"{name.replace('_', ' '):<20} {shown}")
+        title = "labeled today by you" if name == "labeled_today" else name.replace("_", " ")
+        click.echo(f"{title:<20} {shown}")
 
 
 def _say_disagreements(queue: queues.ReviewQueue, as_json: bool) -> None:
