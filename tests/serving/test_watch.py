@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -110,6 +111,29 @@ def test_replicas_are_merged(tmp_path, guard):
         assert merged.log_martingale == expected.log_martingale
         assert watches[0].status()["drift"]["replicas"] == 2
         assert watches[0].status()["drift"]["decisions"] == 600
+
+
+def test_replicas_share_postgresql(postgresql_url, guard):
+    with ExitStack() as stack:
+        logs = [stack.enter_context(open_log(postgresql_url)) for _ in range(2)]
+        own = [{"replica": f"{i}/2", "save_seconds": 1e-9} for i in range(2)]
+        watches = [watch_of(log, guard, **one) for log, one in zip(logs, own, strict=True)]
+        for i, (log, watch) in enumerate(zip(logs, watches, strict=True)):
+            write(log, watch, entries(300, seed=i, replica=f"{i}/2"))
+        label_all(logs[0])
+        for watch in (*watches, *watches):
+            watch.tick(6000.0)
+        statuses = [watch.status() for watch in watches]
+        answers = logs[0].counts()["answer"]
+        for status in statuses:
+            assert status["drift"]["decisions"] == 600
+            assert status["risk"]["answers"] == answers
+        again = watch_of(logs[0], guard, **own[0])
+        same(again.drift, watches[0].drift)
+        assert (again.risk.lower, again.risk.upper) == (
+            watches[0].risk.lower,
+            watches[0].risk.upper,
+        )
 
 
 def test_replicas_of_other_settings_are_named_and_not_merged(tmp_path, guard):

@@ -2,7 +2,7 @@
 
 Text that a spreadsheet would run, as it begins with =, +, -, @, a tab or a line end, gets an
 apostrophe in front in CSV; numbers are written as they are. A column of bytes holds numbers that
-are written already, with figures of their own.
+are written already, with any number of figures.
 """
 
 import json
