@@ -168,6 +168,9 @@ def test_a_sign_in_ends_with_the_key_and_counts_for_one_log_only(log, tmp_path):
     del known["aa"]
     assert sessions.read(cookie) is None
     assert ReviewSessions(log, lambda: None).read(cookie) is None
+    local = ReviewSessions(log, lambda: None).start(Reviewer("local", "admin"))
+    assert ReviewSessions(log, lambda: None).read(local).who.role == "admin"
+    assert ReviewSessions(log, Keys).read(local) is None  # now there are keys
     late = ReviewSessions(log, lambda: keys, now=lambda: time.time() + 13 * 3600)
     assert late.read(sessions.start(known["bb"])) is None
 

@@ -85,7 +85,7 @@ class ReviewSessions:
         return ReviewSession(who=who, token=self._sign("form", body["once"], who))
 
     def end(self, cookie: str | None) -> None:
-        """Sign out: the `cookie` is worth nothing from now on, in no process."""
+        """Sign out: the `cookie` is worth nothing from now on, in any process."""
         body = self._body(cookie)
         if body is not None:
             self._log.save_state(f"{ENDED}{body['once']}", int(body["until"]), b"")
@@ -127,5 +127,6 @@ class ReviewSessions:
         return sorted(digest for digest, one in known.items() if (one.name, one.role) == own)
 
     def _sign(self, what: str, text: str, who: Reviewer) -> str:
-        said = json.dumps([what, text, self._digests(who)])
+        open_to_all = self._keys() is None  # such a cookie is worth nothing once there are keys
+        said = json.dumps([what, text, open_to_all, self._digests(who)])
         return hmac.new(self._secret, said.encode(), hashlib.sha256).hexdigest()
