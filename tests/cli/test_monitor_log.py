@@ -71,6 +71,36 @@ def test_the_log_of_a_service(
         assert "ALARM" in alarm.output
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_replicas_of_different_settings(
+    home: Path, guard: Path, nescio: Callable[..., Result], wrong: bool
+) -> None:
+    """They are not merged, which the words say; what has decided nothing does not count."""
+    made = load_guard(str(guard), DEFAULT, None)
+    version, x = version_of(made), np.load(home / "new.npy").astype(np.float32)
+    where = home / f"different{wrong:d}.db"
+    with open_log(where) as log:
+        for replica, budget, rows in (("0/3", 0.05, 300), ("1/3", 0.5, 300), ("2/3", 0.25, 0)):
+            settings = WatchSettings(replica=replica, budget=budget)
+            Watch(log, "moons", version, made, settings).save()
+            log.write(entries(made, x[:rows], version, replica) if rows else [])
+        said = [
+            Label(decision=one.id, reviewer="a", kind="label", time=time.time(),
+                  label="9" if wrong and one.replica == "1/3" else one.label)
+            for one in log.decisions(decision="answer")
+        ]  # fmt: skip
+        log.add_labels(said)
+        found = nescio("monitor", guard, "--net", DEFAULT, "--log", where.name)
+    assert found.exit_code == (3 if wrong else 0), found.output
+    assert "No alarm in 600 decisions" in found.output
+    assert "replica 0/3, counted here, has --sample 0.05; replica 1/3 has --sample 0.5 (" in (
+        found.output
+    )
+    assert ("ALARM, at least" in found.output) == wrong
+    assert "2/3" not in found.output
+    assert "accuracy:" in found.output
+
+
 def test_wrong_words_are_refused(home: Path, guard: Path, nescio: Callable[..., Result]) -> None:
     with open_log(home / "empty.db"):
         pass

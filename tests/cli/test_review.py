@@ -129,7 +129,7 @@ def test_label_studio_both_ways_keeps_annotators_apart(folder):
     Path("done.json").write_text(json.dumps(tasks))
     done = review("--import", "done.json")
     assert "4 new labels by label-studio-1, ben@example.org; 0 known already" in done.output
-    assert "disagree about 1 decisions" in done.output
+    assert "disagree about 1 decision;" in done.output
     assert labels() == [
         ("d0", "label-studio-1", "label", "cat"),
         ("d0", "ben@example.org", "label", "dog"),
@@ -163,7 +163,9 @@ def test_status_and_the_table_of_labels(folder):
     assert (found["waiting"], found["agreed"], found["disputed"]) == (1, 2, 0)
     assert found["none_of_the_classes"] == 1
     assert found["reviewers"] == {"anna": 2}
-    assert "waiting              1" in review("--status").output
+    said = review("--status").output
+    assert "waiting              1" in said
+    assert "labeled today by you " in said
     assert review("--csv", "labels.csv").exit_code == 0
     rows = list(csv.DictReader(Path("labels.csv").read_text().splitlines()))
     assert [row["label"] for row in rows] == ["cat", "not one of these"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nescio.core import NescioError
-from nescio.guards.table_text import csv_header, csv_lines, json_lines
+from nescio.guards.table_text import csv_header, csv_lines, json_lines, json_objects
 
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6)
 
@@ -106,6 +106,13 @@ def test_json_keeps_infinity_and_says_null():
     text = json_lines({"a": np.array([np.nan, np.inf, -np.inf, 1.5, -0.25])}).decode()
     values = [json.loads(line)["a"] for line in text.splitlines()]
     assert values == [None, math.inf, -math.inf, 1.5, -0.25]
+
+
+def test_bytes_are_numbers_that_are_written_already():
+    columns = {"a": np.array([b"1763424000.123", b"-1.5"]), "b": np.arange(2)}
+    assert csv_lines(columns) == b"1763424000.123,0\n-1.5,1\n"
+    assert json_lines(columns) == b'{"a":1763424000.123,"b":0}\n{"a":-1.5,"b":1}\n'
+    assert json_objects(columns) == json_lines(columns).splitlines()
 
 
 def test_other_columns_are_refused():

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from multiprocessing import get_context
 
@@ -244,6 +245,12 @@ def test_actions(log):
     (number, first), (_, second) = log.actions()
     assert (first, second) == (one, two)
     assert [action for _, action in log.actions(number)] == [two]
+
+
+def test_of_first_states_the_first_is_kept(log):
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda n: log.first_state("secret", bytes([n])), range(8)))
+    assert found == {log.state("secret")[1]}
 
 
 def test_states_replace_those_before(log):

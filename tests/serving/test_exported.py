@@ -50,6 +50,18 @@ def test_parquet(filled, tmp_path):
     assert math.isnan(table[-1]["score"])
 
 
+def test_times_have_milliseconds(log, entry, tmp_path):
+    log.write([entry(0, time=1_763_424_000.1234), entry(1, time=-1.5)])
+    times = []
+    for kind in ("csv", "jsonl"):
+        export_decisions(log, tmp_path / f"out.{kind}")
+    with open(tmp_path / "out.csv", newline="") as file:
+        times.append([row["time"] for row in csv.DictReader(file)])
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    times.append([f"{json.loads(line)['time']:.3f}" for line in lines])
+    assert times == [["1763424000.123", "-1.500"]] * 2
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_an_empty_log(log, tmp_path, kind):
     out = tmp_path / f"out.{kind}"

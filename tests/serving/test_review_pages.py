@@ -3,7 +3,9 @@
 import io
 import json
 import re
+import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
@@ -22,6 +24,7 @@ from PIL import Image
 from nescio.serving.decision_log import Entry, KeptInput, open_log
 from nescio.serving.review_pages import router
 from nescio.serving.review_queue import Reviewer, keyed
+from nescio.serving.review_sessions import ReviewSessions
 
 PEOPLE = {
     "anna-key": Reviewer("anna", "review"),
@@ -128,7 +131,7 @@ def test_a_cookie_is_signed_strict_and_ends(log):
     answer = made.post("/review/sign-in", data={"key": "anna-key"}, follow_redirects=False)
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
-    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/review"))
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/;"))
     value = made.cookies["nescio_review"]
     page = made.get("/review")
     assert "anna" in page.text
@@ -137,12 +140,39 @@ def test_a_cookie_is_signed_strict_and_ends(log):
         other = client(log)
         answer = other.get("/review", headers={"Cookie": f"nescio_review={forged}".encode()})
         assert answer.url.path == "/review/sign-in"
-    assert client(log).get("/review", cookies={"nescio_review": value}).url.path.endswith("sign-in")
+    other = client(log)  # a second process with this log
+    other.cookies.set("nescio_review", value)
+    assert "anna" in other.get("/review").text
     out = made.post("/review/sign-out", data={"token": token(page)})
     assert out.url.path == "/review/sign-in"
     made.cookies.set("nescio_review", value)  # somebody kept it
     assert made.get("/review").url.path == "/review/sign-in"
+    assert other.get("/review").url.path == "/review/sign-in"
     assert [one.what for _, one in log.actions()] == ["sign-in", "sign-out"]
+
+
+def test_a_sign_in_ends_with_the_key_and_counts_for_one_log_only(log, tmp_path):
+    known = {"aa": Reviewer("anna", "review"), "bb": Reviewer("ben", "review")}
+    keys = SimpleNamespace(known=known)
+    sessions = ReviewSessions(log, lambda: keys)
+    cookie = sessions.start(known["aa"])
+    assert sessions.read(cookie).who == known["aa"]
+    known["cc"] = Reviewer("zoe", "admin")  # a new key of somebody else changes nothing
+    assert ReviewSessions(log, lambda: keys).read(cookie) == sessions.read(cookie)
+    with open_log(tmp_path / "other.db") as other:
+        assert ReviewSessions(other, lambda: keys).read(cookie) is None
+    known["dd"] = known.pop("aa")  # the same name with a new key
+    assert sessions.read(cookie) is None
+    known["aa"] = known.pop("dd")
+    assert sessions.read(cookie).who == known["aa"]
+    del known["aa"]
+    assert sessions.read(cookie) is None
+    assert ReviewSessions(log, lambda: None).read(cookie) is None
+    local = ReviewSessions(log, lambda: None).start(Reviewer("local", "admin"))
+    assert ReviewSessions(log, lambda: None).read(local).who.role == "admin"
+    assert ReviewSessions(log, Keys).read(local) is None  # now there are keys
+    late = ReviewSessions(log, lambda: keys, now=lambda: time.time() + 13 * 3600)
+    assert late.read(sessions.start(known["bb"])) is None
 
 
 def test_labels_are_given_by_plain_forms_oldest_first(log):
@@ -163,7 +193,7 @@ def test_labels_are_given_by_plain_forms_oldest_first(log):
     made.post("/review/item/r/1", data={"token": token(again), "label": "cat"})
     assert [one.label for _, one in log.labels(decision="r/1")] == ["dog", "cat"]
     page = made.get("/review")
-    assert "<b>2</b> labeled today" in page.text
+    assert "<b>2</b> labeled today by you" in page.text
     assert "<b>4</b> waiting" in page.text
     assert "/review/item/r-3" not in page.text
     assert "/review/item/r-3" in made.get("/review?skipped=1").text

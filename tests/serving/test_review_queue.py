@@ -98,6 +98,32 @@ def test_two_reviewers_are_asked_and_their_dispute_is_settled(log):
         queue.settle("1", ADMIN, "dog")
 
 
+def test_disagreements_come_oldest_first(log):
+    queue = ReviewQueue(log, reviews=2)
+    for name in ("3", "1", "2"):
+        queue.give(name, ANNA, "cat")
+        queue.give(name, BEN, "dog")
+    for one in (queue, ReviewQueue(log, reviews=2)):
+        assert [found.decision for found in one.disagreements()] == ["1", "2", "3"]
+        assert list(one.standings()) == ["3", "1", "2"]  # as they were labeled
+
+
+def test_a_queue_in_postgresql(postgresql_url):
+    with open_log(postgresql_url) as log:
+        log.register("g", "v", {"classes": ["cat", "dog"], "task": "classification"})
+        log.write([entry("1"), entry("2", decision="ood"), entry("3", picked=False)])
+        queue = ReviewQueue(log, reviews=2)
+        assert [one.id for one in queue.waiting(ANNA)] == ["1", "2"]
+        queue.give("1", ANNA, "cat")
+        queue.give("1", BEN, "dog")
+        queue.give("2", BEN, None, kind="skip")
+        assert queue.next(ANNA).id == "2"
+        assert [one.id for one in queue.skipped(BEN)] == ["2"]
+        assert [one.decision for one in ReviewQueue(log, reviews=2).disagreements()] == ["1"]
+        assert queue.settle("1", ADMIN, "dog").label == "dog"
+        assert [one.what for _, one in log.actions()][-1] == "settle"
+
+
 def test_an_admin_settles_even_against_both(log):
     queue = ReviewQueue(log, reviews=2)
     queue.give("1", ANNA, "cat")

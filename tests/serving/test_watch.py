@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from nescio.monitoring import merge, monitor
 from nescio.serving.decision_log import Action, Entry, Label, open_log
 from nescio.serving.server import wait_days
 from nescio.serving.watch import Watch
+from nescio.serving.watch_pages import watch_page
 from nescio.serving.watch_settings import DAY, WatchSettings
 
 NAMES = ("name", "v1")
@@ -109,6 +111,62 @@ def test_replicas_are_merged(tmp_path, guard):
         assert merged.log_martingale == expected.log_martingale
         assert watches[0].status()["drift"]["replicas"] == 2
         assert watches[0].status()["drift"]["decisions"] == 600
+
+
+def test_replicas_share_postgresql(postgresql_url, guard):
+    with ExitStack() as stack:
+        logs = [stack.enter_context(open_log(postgresql_url)) for _ in range(2)]
+        own = [{"replica": f"{i}/2", "save_seconds": 1e-9} for i in range(2)]
+        watches = [watch_of(log, guard, **one) for log, one in zip(logs, own, strict=True)]
+        for i, (log, watch) in enumerate(zip(logs, watches, strict=True)):
+            write(log, watch, entries(300, seed=i, replica=f"{i}/2"))
+        label_all(logs[0])
+        for watch in (*watches, *watches):
+            watch.tick(6000.0)
+        statuses = [watch.status() for watch in watches]
+        answers = logs[0].counts()["answer"]
+        for status in statuses:
+            assert status["drift"]["decisions"] == 600
+            assert status["risk"]["answers"] == answers
+        again = watch_of(logs[0], guard, **own[0])
+        same(again.drift, watches[0].drift)
+        assert (again.risk.lower, again.risk.upper) == (
+            watches[0].risk.lower,
+            watches[0].risk.upper,
+        )
+
+
+def test_replicas_of_other_settings_are_named_and_not_merged(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        for i, budget in ((1, 0.5), (0, 0.05)):
+            own = {"replica": f"{i}/2", "budget": budget, "save_seconds": 1e-9}
+            watch = watch_of(log, guard, **own)
+            write(log, watch, entries(50, seed=i, replica=f"{i}/2", picked=True, budget=0.5))
+            label_all(log)
+            watch.tick(6000.0)
+        risk = watch.status()["risk"]
+        assert risk["answers"] == watch.risk.count > 0
+        assert risk["not_merged"] == 1
+        assert "replica 1/2 has --sample 0.5 (at most" in risk["words"]
+        assert not risk["alarm"]
+
+
+def test_the_alarm_of_another_replica_is_its_own(tmp_path, guard):
+    with open_log(tmp_path / "log.db") as log:
+        first, second = (watch_of(log, guard, replica=name) for name in ("a", "b"))
+        write(log, first, entries(600, move=8.0, replica="a"))
+        first.tick(2000.0)
+        second.tick(2000.0)
+        words = second.status()["drift"]["words"]
+        assert words.startswith("No alarm in 0 decisions.")
+        assert "Replica a raised an alarm on 20" in words
+        assert "raised" not in first.status()["drift"]["words"]
+        page = watch_page([second])
+        assert "<strong>Drift</strong>, replica a, 20" in page
+        assert ">0 decisions<" in page
+        write(log, second, entries(1, replica="b"))
+        assert ">1 decision<" in watch_page([second])
+        assert "No alarm in 1 decision." in second.status()["drift"]["words"]
 
 
 def test_the_risk_follows_labels_in_order(tmp_path, guard):

@@ -6,6 +6,7 @@ import re
 import time
 import urllib.error
 import urllib.request
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_an_alarm_is_on_the_page(served, moon_guards, moon_rows):
     running.service.version(None).watch.tick()
     _, page = get(f"{running.url}/watch")
     assert 'role="alert"' in page
-    assert "no longer like the calibration data" in page
+    assert page.count("no longer like the calibration data") == 1
+    assert "ALARM, see above." in page
 
 
 def test_a_browser_signs_in_by_the_key_of_a_reviewer(served, moon_guards, tmp_path):
@@ -82,6 +84,35 @@ def test_a_browser_signs_in_by_the_key_of_a_reviewer(served, moon_guards, tmp_pa
         get(f"{running.url}/v1/watch")
     assert refused.value.code == 401
     refused.value.close()
+
+
+def test_a_browser_opens_the_page_by_the_sign_in_of_a_reviewer(served, moon_guards, tmp_path):
+    keys = tmp_path / "keys.txt"
+    reviewer = new_key(keys, "review", "anna")
+    url = served(moon_guards[0], keys=keys).url
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.addheaders = [("Accept", "text/html")]
+
+    def visit(path, **form):
+        body = urlencode(form).encode() if form else None
+        with browser.open(f"{url}{path}", body, timeout=20) as page:
+            return urlsplit(page.url).path, page.read().decode()
+
+    path, text = visit("/watch")
+    assert path == "/review/sign-in"
+    assert 'name="to" value="watch"' in text
+    path, text = visit("/review/sign-in", key=reviewer, to="watch")
+    assert path == "/watch"
+    assert '<a href="/review">Review</a>' in text
+    assert json.loads(visit("/v1/watch")[1])["guards"]
+    path, text = visit("/review")
+    assert '<a href="/watch">Watching</a>' in text
+    sent = re.search(r'name="token" value="([0-9a-f]{64})"', text)[1]
+    visit("/review/sign-out", token=sent)
+    assert visit("/watch")[0] == "/review/sign-in"
+    elsewhere = urlencode({"key": reviewer, "to": "//example.com"}).encode()
+    with browser.open(f"{url}/review/sign-in", elsewhere, timeout=20) as page:
+        assert page.url == f"{url}/review"
 
 
 def test_without_a_watch_the_page_says_so():

@@ -1,7 +1,8 @@
 """Columns as the text of a table, CSV or JSON lines, written by whole columns.
 
 Text that a spreadsheet would run, as it begins with =, +, -, @, a tab or a line end, gets an
-apostrophe in front in CSV; numbers are written as they are.
+apostrophe in front in CSV; numbers are written as they are. A column of bytes holds numbers that
+are written already, with any number of figures.
 """
 
 import json
@@ -129,6 +130,8 @@ def _json_texts(values: Values) -> list[str]:
         return [RARE.get(text, text) for text in texts]
     if kind == "b":
         return ["true" if value else "false" for value in given]
+    if kind == "S":
+        return [value.decode() for value in given]
     if kind == "U":
         words = {word: _json_word(word) for word in set(given)}
         return [words[word] for word in given]
@@ -151,8 +154,10 @@ def _lines(columns: Mapping[str, Values], marks: list[str], end: str, style: Sty
 def letters(values: Values, style: Style) -> Letters:
     """One column as characters."""
     kind = values.dtype.kind
-    if values.ndim != 1 or kind not in "biufU":
+    if values.ndim != 1 or kind not in "biufUS":
         raise NescioError(f"a column must hold numbers or text, (N,), got {values.dtype}")
+    if kind == "S":  # numbers that are written already
+        return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
     if kind == "b":
         return _words(np.array(["false", "true"])[values.astype(np.intp)])
     if kind in "iu":  # without leading zeros

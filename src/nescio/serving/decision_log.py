@@ -50,6 +50,7 @@ STATE = (
     "INSERT INTO states (name, seq, body) VALUES (?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, body = excluded.body"
 )
+FIRST = "INSERT INTO states (name, seq, body) VALUES (?, 0, ?) ON CONFLICT (name) DO NOTHING"
 GUARD = (
     "INSERT INTO guards (name, version, time, about) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (name, version) DO UPDATE SET about = excluded.about"
@@ -310,6 +311,19 @@ class DecisionLog:
         """
         with self.database.writing() as connection:
             self._run(connection, STATE, [(name, seq, body)])
+
+    def first_state(self, name: str, body: bytes) -> bytes:
+        """The state of a name that never changes: the first that any process saves is kept.
+
+        name: of the state.
+        body: the state, where there is none.
+        """
+        found = self.state(name)
+        if found is None:
+            with self.database.writing() as connection:
+                self._run(connection, FIRST, [(name, body)])
+            found = self.state(name)
+        return body if found is None else found[1]
 
     def state(self, name: str) -> tuple[int, bytes] | None:
         """The state of this `name` with the number of its last decision, or None."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
@@ -23,28 +23,20 @@ from nescio.serving.review_queue import (
     ADMIN,
     NONE_WORDS,
     REVIEW,
-    Person,
     Reviewer,
     ReviewItem,
     ReviewQueue,
     keyed,
     said,
 )
-from nescio.serving.review_sessions import COOKIE, ReviewSessions
+from nescio.serving.review_sessions import COOKIE, LOCAL, KeyHolder, ReviewSessions
 from nescio.serving.review_templates import FILES, file_text, rendered
 from nescio.serving.review_visits import HEADERS, Refusal, Visit, check_origin, read_form
 
-LOCAL = Reviewer("local", ADMIN)  # everybody, where there are no keys
 LISTED = 48  # items on the page of all
 FEW = 4  # values of a row there
+WATCH = "watch"  # the page to which a sign-in may lead instead of the list
 PAUSE = 10.0  # seconds between entries of the log about wrong keys
-
-
-class KeyHolder(Protocol):
-    """What knows the keys of people."""
-
-    def who(self, authorization: str) -> Person | None:
-        """Who has this key; None: nobody."""
 
 
 class Reviewable(Protocol):
@@ -114,7 +106,7 @@ class ReviewPages:
 
     def __init__(self, service: Reviewable, log: DecisionLog) -> None:
         self._service = service
-        self._sessions = ReviewSessions()
+        self._sessions = ReviewSessions(log, lambda: service.keys)
         settings = getattr(service, "settings", service)
         reviews = int(getattr(service, "reviews", getattr(settings, "reviews", 1)))
         self._queue = ReviewQueue(log, reviews=reviews)
@@ -130,10 +122,11 @@ class ReviewPages:
         """
 
         async def answered(request: Request) -> Response:
-            visit = self._visit(request, {})
+            visit = Visit(request)
             try:
+                await run_in_threadpool(self._arrived, visit)
                 if request.method == "POST":
-                    visit.form.update(await read_form(request))  # type: ignore[attr-defined]
+                    visit.form = await read_form(request)
                     check_origin(request)
                 response = await run_in_threadpool(self._guarded, handler, visit, free)
             except Refusal as refused:
@@ -143,7 +136,7 @@ class ReviewPages:
             if visit.cookie is not None:
                 secure = request.url.scheme == "https"
                 kind: Any = {"httponly": True, "samesite": "strict", "secure": secure}
-                response.set_cookie(COOKIE, visit.cookie, path=visit.base, **kind)
+                response.set_cookie(COOKIE, visit.cookie, path=visit.root or "/", **kind)
             return response
 
         return answered
@@ -213,23 +206,33 @@ class ReviewPages:
 
     def door(self, visit: Visit) -> Response:
         """The form to sign in."""
-        return visit.to("") if visit.session else self._page(visit, "sign-in.html", wrong="")
+        goal = visit.request.query_params.get("to", "")
+        return self._beyond(visit, goal) if visit.session else self._door(visit, goal)
+
+    def _door(self, visit: Visit, goal: str, status: int = 200, wrong: str = "") -> Response:
+        """The form to sign in, which remembers the `goal`, and what was `wrong` before."""
+        return self._page(visit, "sign-in.html", status, wrong=wrong, goal=goal)
+
+    def _beyond(self, visit: Visit, goal: str) -> Response:
+        """Where somebody wants to go who has signed in: the list, or the alarm page."""
+        return RedirectResponse(f"{visit.root}/watch", 303) if goal == WATCH else visit.to("")
 
     def sign_in(self, visit: Visit) -> Response:
         """Sign in by a key of the right role."""
         keys = self._service.keys
         found = LOCAL if keys is None else keys.who(f"Bearer {visit.form.get('key', '').strip()}")
+        goal = visit.form.get("to", "")
         if found is None:
             self._note_wrong_key()
-            return self._page(visit, "sign-in.html", 401, wrong="This key is not known.")
+            return self._door(visit, goal, 401, "This key is not known.")
         who = Reviewer(found.name, found.role)
         if who.role not in (REVIEW, ADMIN):
             self._queue.record(who, "sign-in refused", "role")
             wrong = f"The role of this key is {who.role}; reviewers need review or admin."
-            return self._page(visit, "sign-in.html", 403, wrong=wrong)
+            return self._door(visit, goal, 403, wrong)
         visit.cookie = self._sessions.start(who)
         self._queue.record(who, "sign-in", "review")
-        return visit.to("")
+        return self._beyond(visit, goal)
 
     def _note_wrong_key(self) -> None:
         """Record a wrong key; many at a time are one entry, so that nobody fills the log."""
@@ -244,29 +247,20 @@ class ReviewPages:
         self._queue.record(visit.who, "sign-out", "review")
         self._sessions.end(visit.request.cookies.get(COOKIE))
         response = visit.to("/sign-in")
-        response.delete_cookie(COOKIE, path=visit.base)
+        response.delete_cookie(COOKIE, path=visit.root or "/")
         visit.cookie = None
         return response
 
-    def _visit(self, request: Request, form: dict[str, str]) -> Visit:
-        """Who is there; without keys everybody is signed in."""
-        session, cookie = self._sessions.read(request.cookies.get(COOKIE)), None
-        if session is not None and not self._has_key(session.who):
-            session = None
-        if session is None and self._service.keys is None and request.method == "GET":
-            cookie = self._sessions.start(LOCAL)
-            session = self._sessions.read(cookie)
-        return Visit(request, session, cookie, form)
-
-    def _has_key(self, who: Reviewer) -> bool:
-        """Whether somebody who signed in earlier still has a key of this role."""
-        keys = self._service.keys
-        if keys is None:
-            return who == LOCAL
-        known = getattr(keys, "known", None)
-        return known is None or any(
-            (one.name, one.role) == (who.name, who.role) for one in known.values()
-        )
+    def _arrived(self, visit: Visit) -> None:
+        """Find out who is there; without keys everybody is signed in."""
+        try:
+            visit.session = self._sessions.read(visit.request.cookies.get(COOKIE))
+            if visit.session or self._service.keys is not None or visit.request.method != "GET":
+                return
+            visit.cookie = self._sessions.start(LOCAL)
+            visit.session = self._sessions.read(visit.cookie)
+        except LogUnavailableError as error:
+            raise Refusal(503, f"{error}.") from error
 
     def _guarded(
         self, handler: "Callable[[Visit], Response]", visit: Visit, free: bool
@@ -332,6 +326,8 @@ class ReviewPages:
         text = rendered(
             name,
             base=visit.base,
+            root=visit.root,
+            watched=hasattr(self._service, "guards"),
             who=None if session is None else session.who,
             token="" if session is None else session.token,
             keys=self._service.keys is not None,

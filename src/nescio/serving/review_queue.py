@@ -215,13 +215,13 @@ class ReviewQueue:
         return dict(self._standings)
 
     def disagreements(self) -> list[Standing]:
-        """The decisions on which reviewers disagree, as far as they are in the log."""
-        found = []
+        """The decisions on which reviewers disagree, as far as the log has them, oldest first."""
+        found: list[tuple[int, Standing]] = []
         for one in disputes(self.standings()):
             logged = self.log.decision(one.decision)
             if logged is not None and self.guard in (None, logged.guard):
-                found.append(one)
-        return found
+                found.append((logged.seq, one))
+        return [one for _, one in sorted(found, key=lambda each: each[0])]
 
     def progress(self, who: Person) -> ReviewProgress:
         """How far the review is for the reviewer `who`."""
@@ -294,11 +294,11 @@ class ReviewQueue:
     def _refresh(self) -> None:
         """Read the labels that are new."""
         with self._lock:
-            changed = set()
+            changed: dict[str, None] = {}  # in the order of the labels
             for number, one in self.log.labels(after=self._read):
                 self._labels.setdefault(one.decision, []).append(one)
                 self._given.setdefault(one.reviewer, []).append(one)
-                changed.add(one.decision)
+                changed[one.decision] = None
                 self._read = max(self._read, number)
             for name in changed:
                 labels = self._labels[name]

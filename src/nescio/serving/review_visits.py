@@ -35,17 +35,17 @@ class Visit:
     session: whoever is signed in; None: nobody is.
     cookie: a cookie to set; None: none.
     form: the fields of the form that was sent.
+    root: the path below which the service is.
+    base: the path of the review pages.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        session: ReviewSession | None,
-        cookie: str | None,
-        form: Mapping[str, str],
-    ) -> None:
-        self.request, self.session, self.cookie, self.form = request, session, cookie, form
-        self.base = f"{request.scope.get('root_path', '')}/review"
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.session: ReviewSession | None = None
+        self.cookie: str | None = None
+        self.form: Mapping[str, str] = {}
+        self.root = str(request.scope.get("root_path", ""))
+        self.base = f"{self.root}/review"
 
     @property
     def who(self) -> Reviewer:

@@ -39,11 +39,19 @@ from nescio.serving.watch_states import (
     STREAM,
     risk_bytes,
     risk_from,
+    settings_from,
     state_name,
     stream_bytes,
     stream_from,
 )
-from nescio.serving.watch_words import accuracy_words, drift_words, risk_words
+from nescio.serving.watch_words import (
+    Apart,
+    accuracy_words,
+    alarm_words,
+    apart_words,
+    drift_words,
+    risk_words,
+)
 
 BATCH = 256  # decisions that wait for the drift monitor, at most
 PIECE = 4096  # decisions that are read at a time
@@ -88,7 +96,8 @@ class Watch:
         self._saved = time.monotonic()
         self._ended = threading.Event()
         self._others: dict[str, Monitor] = {}
-        self._other_risks: dict[str, RiskMonitor] = {}
+        self._other_risks: dict[str, RiskMonitor] = {}  # by replica
+        self._other_settings: dict[str, WatchSettings] = {}
         self.no_drift: str | None = None  # why drift is not watched
         self._drift: Monitor | None
         self._accuracy: AccuracyEstimate
@@ -116,8 +125,18 @@ class Watch:
 
     @property
     def merged_risk(self) -> MergedRisk:
-        """The risk in all replicas together."""
-        return merge_risks([self.risk, *self._other_risks.values()])
+        """The risk in all replicas together, as far as their settings are alike."""
+        own, others = self.risk, self._other_risks.values()
+        return merge_risks([own, *(one for one in others if _same_risk(one, own))])
+
+    @property
+    def apart(self) -> list[Apart]:
+        """The replicas with answers whose settings differ, so that they are not merged."""
+        return [
+            Apart(self._other_settings[name], one)
+            for name, one in sorted(self._other_risks.items())
+            if one.count and name in self._other_settings and not _same_risk(one, self.risk)
+        ]
 
     def picks(
         self, columns: Mapping[str, NDArray[Any]]
@@ -166,6 +185,7 @@ class Watch:
         found = {one.settings.replica: one.drift for one in others}
         self._others = {name: one for name, one in found.items() if one is not None}
         self._other_risks = {one.settings.replica: one.risk for one in others}
+        self._other_settings = {one.settings.replica: one.settings for one in others}
 
     def tick(self, now: float | None = None) -> None:
         """Follow the log, record and send alarms, and save the states from time to time.
@@ -215,15 +235,21 @@ class Watch:
             self._flush()
             accuracy = self._accuracy
         risk = risk_words(self.merged_risk, self.labeled, classifies=self.classifies)
+        if self.classifies:
+            risk |= apart_words(risk, self.settings, self.apart)
         drift = drift_words(self._drift, self._joined(), self.no_drift)
+        alarms = self.alarms.known()
         watched = {"drift": drift, "risk": risk}
+        for one in alarms:  # of another replica, or of an earlier time
+            if not watched[one["kind"]]["alarm"]:
+                watched[one["kind"]]["words"] += alarm_words(one)
         return {
             "guard": self.name,
             "version": self.version,
             "replica": self.settings.replica,
             **watched,
             "accuracy": accuracy_words(accuracy, self.merged_risk, drift, self.classifies),
-            "alarms": self.alarms.known(),
+            "alarms": alarms,
             "trouble": self.trouble,
         }
 
@@ -299,19 +325,17 @@ class Watch:
         own = self.settings
         streams = self.log.states(state_name(self.name, self.version, STREAM))
         risks = self.log.states(state_name(self.name, self.version, RISK))
+        begin, end = (len(state_name(self.name, self.version, one)) for one in KINDS)
+        self._other_settings = {name[begin:]: settings_from(b) for name, (_, b) in streams.items()}
         drifts: dict[str, Monitor] = {}
         for name, (_, body) in streams.items():
             drift, _ = stream_from(body)
             other = not name.endswith(f"/{STREAM}/{own.replica}")
             if other and drift is not None and drift.shard[1] == own.shard[1]:
                 drifts[name] = drift
-        found = {
-            name: risk_from(body)
-            for name, (_, body) in risks.items()
-            if not name.endswith(f"/{RISK}/{own.replica}")
-        }
+        found = {name[end:]: risk_from(body) for name, (_, body) in risks.items()}
         self._others = drifts
-        self._other_risks = {n: one for n, one in found.items() if _same_risk(one, self.risk)}
+        self._other_risks = {name: one for name, one in found.items() if name != own.replica}
 
     def _alarm(self) -> None:
         """Record alarms that are new, and send them."""

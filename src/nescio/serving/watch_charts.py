@@ -9,6 +9,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from nescio.monitoring import Monitor, RiskMonitor
+from nescio.serving.watch_words import counted
 
 WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 28, 34  # margins
@@ -56,7 +57,7 @@ def drift_chart(monitor: Monitor) -> Markup:
         words,
         [f'<path class="line" d="{frame.path(x, y)}"/>'],
         bound=(bound, "alarm"),
-        names=("decisions", "evidence, power of ten"),
+        names=(counted(monitor.count, "decision"), "evidence, power of ten"),
     )
 
 
@@ -84,7 +85,7 @@ def risk_chart(monitor: RiskMonitor) -> Markup:
         words,
         shapes,
         bound=(bound, "allowed"),
-        names=("answers", "wrong so far, %"),
+        names=(counted(monitor.count, "answer"), "wrong so far, %"),
     )
 
 
@@ -113,8 +114,7 @@ def _chart(
         f'<path class="bound" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>',
         f'<text x="{WIDTH - RIGHT}" y="{height - 6:.1f}" class="bold" text-anchor="end">'
         f"{bound[1]}</text>",
-        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">'
-        f"{frame.right:,.0f} {names[0]}</text>",
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{names[0]}</text>',
         f'<text x="{LEFT}" y="{HEIGHT - 8}">0</text>',
         f'<text x="{LEFT}" y="{TOP - 12}">{names[1]}</text>',
         "</svg>",

@@ -1,22 +1,25 @@
 """The alarm page, `/watch`, and the same for programs, `/v1/watch`.
 
 The page is rendered by the server, complete without script, and nothing on it comes from elsewhere.
-A browser signs in by HTTP: any name, and the key of a reviewer or an admin as the password.
+People sign in on the review page, as reviewer or admin; a browser that sends a name and a password
+by HTTP, any name and the key as the password, gets in as well. Programs send the key in a header.
 """
 
 import base64
 import binascii
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from nescio.core import NescioError
+from nescio.serving.decision_log import DecisionLog, LogUnavailableError
+from nescio.serving.review_sessions import COOKIE, KeyHolder, ReviewSessions
 from nescio.serving.watch import Watch
 from nescio.serving.watch_charts import drift_chart, risk_chart
 
@@ -76,10 +79,16 @@ class WatchedService(Protocol):
     """A service whose guards are watched.
 
     guards: of the service, by name, each with the version in use.
+    log: the decision log, by which people are signed in; None: nobody is.
+    keys: who may sign in; None: everybody may see the page.
     """
 
     @property
     def guards(self) -> Any: ...
+    @property
+    def log(self) -> DecisionLog | None: ...
+    @property
+    def keys(self) -> KeyHolder | None: ...
     def authorized(self, headers: Mapping[str, str], role: str) -> Any:
         """Who asks, refused unless they may do what `role` may."""
 
@@ -89,29 +98,46 @@ def router(service: WatchedService) -> APIRouter:
 
     service: what has the guards and knows the keys.
     """
-    made = APIRouter(tags=["watching"])
+    made, check = APIRouter(tags=["watching"]), door(service)
 
     @made.get("/watch", include_in_schema=False)
     async def page(request: Request) -> Response:
+        root = str(request.scope.get("root_path", ""))
         try:
-            service.authorized(_with_key(request.headers), ROLE)
+            await run_in_threadpool(check, request, _with_key(request.headers))
         except NescioError as error:
-            return _refused(error)
-        html = await run_in_threadpool(watch_page, _watches(service))
+            return _refused(error, request, root)
+        html = await run_in_threadpool(watch_page, _watches(service), f"{root}/review")
         return HTMLResponse(html, headers=HEADERS)
 
     @made.get("/v1/watch", response_model=dict[str, Any], responses=_refusals())
     async def status(request: Request) -> Any:
         """Drift, risk and accuracy of each guard, and the alarms so far."""
-        service.authorized(request.headers, ROLE)
+        await run_in_threadpool(check, request, request.headers)
         found = await run_in_threadpool(lambda: [one.status() for one in _watches(service)])
         return JSONResponse({"guards": found})
 
     return made
 
 
-def watch_page(watches: Iterable[Watch]) -> str:
-    """The alarm page of some watches."""
+def door(service: WatchedService) -> "Callable[[Request, Mapping[str, str]], None]":
+    """What lets in reviewers and admins, by their sign-in or by a key, and refuses all others.
+
+    service: whose keys count; where there are none, no sign-in does.
+    """
+    log = service.log
+    sessions = None if log is None else ReviewSessions(log, lambda: service.keys)
+
+    def check(request: Request, headers: Mapping[str, str]) -> None:
+        cookie = request.cookies.get(COOKIE)
+        if sessions is None or service.keys is None or sessions.read(cookie) is None:
+            service.authorized(headers, ROLE)
+
+    return check
+
+
+def watch_page(watches: Iterable[Watch], review: str = "review") -> str:
+    """The alarm page of some watches, with a link to the page `review`."""
     parts = [_guard(one, one.status()) for one in watches]
     if not parts:
         parts = [Markup("<p>Nothing is watched: decisions are not written to a log.</p>")]
@@ -122,16 +148,18 @@ def watch_page(watches: Iterable[Watch]) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             "<title>Watching</title><style>{style}</style></head><body><main>"
             '<h1>Watching</h1><p class="soft">{now}. Load the page again for news. For programs: '
-            '<a href="v1/watch">v1/watch</a>.</p>{parts}</main></body></html>'
-        ).format(style=Markup(STYLE), now=now, parts=Markup("").join(parts))
+            '<a href="v1/watch">v1/watch</a>. <a href="{review}">Review</a></p>{parts}</main>'
+            "</body></html>"
+        ).format(style=Markup(STYLE), now=now, review=review, parts=Markup("").join(parts))
     )
 
 
 def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
     """One guard: alarms, and what is watched."""
     alarms = Markup("").join(
-        Markup('<p class="bad" role="alert"><strong>{}</strong>, {}: {}</p>').format(
+        Markup('<p class="bad" role="alert"><strong>{}</strong>, replica {}, {}: {}</p>').format(
             one["kind"].capitalize(),
+            one["replica"],
             time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(one["time"])),
             one["words"],
         )
@@ -140,6 +168,11 @@ def _guard(watch: Watch, status: Mapping[str, Any]) -> Markup:
     quiet = Markup('<p class="good">No alarm so far.</p>')
     trouble = Markup('<p class="bad">{}</p>').format(status["trouble"])
     drift, risk = watch.drift, watch.risk
+    said = {one["kind"]: one["words"] for one in status["alarms"]}
+    for kind, words in said.items():  # they are above
+        again = status[kind]["words"]
+        if again.startswith(words):
+            status[kind]["words"] = f"ALARM, see above.{again.removeprefix(words)}"
     cards = [
         _card("Drift", status["drift"], DRIFT, "" if drift is None else drift_chart(drift)),
         _card("Risk", status["risk"], RISK, risk_chart(risk) if risk.count else ""),
@@ -214,9 +247,13 @@ def _with_key(headers: Mapping[str, str]) -> dict[str, str]:
     return {**headers, "authorization": f"Bearer {key}"}
 
 
-def _refused(error: NescioError) -> Response:
-    """Ask the browser for a key, or say why there is no page."""
-    status = int(getattr(error, "status", 400))
+def _refused(error: NescioError, request: Request, root: str) -> Response:
+    """Send a person to sign in, ask the browser for a key, or say why there is no page."""
+    usual = 503 if isinstance(error, LogUnavailableError) else 400
+    status, headers = int(getattr(error, "status", usual)), request.headers
+    sent = "authorization" in headers or "x-api-key" in headers
+    if status == 401 and not sent and "text/html" in headers.get("accept", ""):
+        return RedirectResponse(f"{root}/review/sign-in?to=watch", 303, HEADERS)
     door = {"WWW-Authenticate": 'Basic realm="nescio: any name, a key as the password"'}
     page = Markup("<!doctype html><title>Watching</title><p>{}</p>").format(f"{error}.")
     return HTMLResponse(str(page), status, {**HEADERS, **(door if status == 401 else {})})

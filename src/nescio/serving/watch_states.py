@@ -47,6 +47,12 @@ def stream_from(body: bytes) -> tuple[Monitor | None, AccuracyEstimate]:
     return drift, _unpacked(said["accuracy"], "accuracy estimate")
 
 
+@lru_cache(maxsize=KNOWN)
+def settings_from(body: bytes) -> WatchSettings:
+    """The settings in what `stream_bytes` made."""
+    return WatchSettings(**_read(body)["settings"])
+
+
 def saved_settings(log: DecisionLog, version: str) -> dict[str, list[WatchSettings]]:
     """How each guard of this `version` is watched in each replica, by the name of the guard.
 
@@ -56,7 +62,7 @@ def saved_settings(log: DecisionLog, version: str) -> dict[str, list[WatchSettin
     for name, (_, body) in sorted(log.states("watch/").items()):
         guard, its, what = name.split("/")[1:4]
         if its == version and what == STREAM:
-            found.setdefault(guard, []).append(WatchSettings(**_read(body)["settings"]))
+            found.setdefault(guard, []).append(settings_from(body))
     return found
 
 

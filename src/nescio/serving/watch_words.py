@@ -1,13 +1,28 @@
 """What a watch knows, as JSON and in words."""
 
 import math
-from typing import Any
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from nescio.monitoring import AccuracyEstimate, Merged, MergedRisk, Monitor
+from nescio.monitoring import AccuracyEstimate, Merged, MergedRisk, Monitor, RiskMonitor
 from nescio.serving.labeled_stream import LabeledStream
+from nescio.serving.watch_settings import WatchSettings
 
 TEN = math.log(10)
 LEAST = 1e-300  # p-value that is said
+SETTINGS = {"budget": "--sample", "risk": "risk", "confidence": "confidence"}  # of the risk
+
+
+class Apart(NamedTuple):
+    """A replica whose risk is not merged with that of another.
+
+    settings: of the replica.
+    risk: its monitor.
+    """
+
+    settings: WatchSettings
+    risk: RiskMonitor
 
 
 def drift_words(
@@ -31,7 +46,9 @@ def drift_words(
             "some, and make a new guard with them."
         )
     else:
-        words = f"No alarm in {count:,} decisions. While nothing changes, at most {bound} of "
+        words = (
+            f"No alarm in {counted(count, 'decision')}. While nothing changes, at most {bound} of "
+        )
         words += "streams ever raise one."
     if isinstance(joined, str):
         words += f" The replicas are not merged: {joined}."
@@ -89,6 +106,48 @@ def risk_words(merged: MergedRisk, labeled: LabeledStream, *, classifies: bool) 
         "waiting_for": None if labeled.waiting is None else labeled.waiting.id,
         "words": words,
     }
+
+
+def apart_words(
+    known: Mapping[str, Any], own: WatchSettings, apart: Sequence[Apart]
+) -> dict[str, Any]:
+    """About replicas that are not merged: who has which settings, and whether one has an alarm.
+
+    known: what `risk_words` says.
+    own: settings of this replica.
+    apart: the others.
+    """
+    if not apart:
+        return {}
+    every = [own, *(one.settings for one in apart)]
+    names = [name for name in SETTINGS if len({getattr(one, name) for one in every}) > 1]
+    have = [", ".join(f"{SETTINGS[name]} {getattr(one, name):g}" for name in names)
+            for one in every]  # fmt: skip
+    said = [f"replica {own.replica}, counted here, has {have[0]}"]
+    for (its, risk), settings in zip(apart, have[1:], strict=True):
+        found = "at most" if risk.alarm is None else "ALARM, at least"
+        bound = risk.upper if risk.alarm is None else risk.lower
+        said.append(
+            f"replica {its.replica} has {settings} ({found} {bound:.2%} of its "
+            f"{counted(risk.count, 'answer')} are wrong)"
+        )
+    words = f" Replicas of different settings are not merged: {'; '.join(said)}."
+    alarm = any(one.risk.alarm is not None for one in apart)
+    return {"words": known["words"] + words, "not_merged": len(apart), "not_merged_alarm": alarm}
+
+
+def alarm_words(alarm: Mapping[str, Any]) -> str:
+    """Who raised an `alarm` that this replica does not raise now, and when."""
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(alarm["time"]))
+    return f" Replica {alarm['replica']} raised an alarm on {when}."
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, such as 1 decision.
+
+    count: the number. what: one of them.
+    """
+    return f"{count:,} {what}" + "s" * (count != 1)
 
 
 def accuracy_words(

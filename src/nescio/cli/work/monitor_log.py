@@ -33,7 +33,7 @@ def monitor_log(log: str, guard: str, net_name: str | None, weights: str | None)
         for name in ("drift", "risk", "accuracy"):
             click.echo(f"  {name}: {status[name]['words']}")
         for one in status["alarms"]:
-            click.echo(f"  alarm for {one['kind']}, recorded by the service")
+            click.echo(f"  alarm for {one['kind']}, recorded by replica {one['replica']}")
     if "://" not in log:
         write_json(Path(f"{log}.watch.json"), {"guards": found})
     if any(status["alarms"] or _alarmed(status) for status in found):
@@ -46,7 +46,8 @@ def watches_of(log: "DecisionLog", guard: Any, version: str) -> "list[Watch]":
 
     found = []
     for name, replicas in saved_settings(log, version).items():
-        first, *others = [Watch(log, name, version, guard, own) for own in replicas]
+        used = [one for one in replicas if _decided(log, name, version, one.replica)]
+        first, *others = [Watch(log, name, version, guard, own) for own in used or replicas[:1]]
         for one in (first, *others):
             one.follow()
         first.join(others)
@@ -59,5 +60,11 @@ def watches_of(log: "DecisionLog", guard: Any, version: str) -> "list[Watch]":
     return found
 
 
+def _decided(log: "DecisionLog", name: str, version: str, replica: str) -> bool:
+    """Whether a replica has decided anything."""
+    return any(log.counts(guard=name, version=version, replica=replica).values())
+
+
 def _alarmed(status: dict[str, Any]) -> bool:
-    return bool(status["drift"]["alarm"] or status["risk"]["alarm"])
+    risk = status["risk"]
+    return bool(status["drift"]["alarm"] or risk["alarm"] or risk.get("not_merged_alarm"))

@@ -142,7 +142,8 @@ def _say(found: dict[str, Any], as_json: bool) -> None:
         shown = value
         if isinstance(value, dict):
             shown = ", ".join(f"{who} {count}" for who, count in value.items()) or "nobody"
-        click.echo(f"{name.replace('_', ' '):<20} {shown}")
+        title = "labeled today by you" if name == "labeled_today" else name.replace("_", " ")
+        click.echo(f"{title:<20} {shown}")
 
 
 def _say_disagreements(queue: queues.ReviewQueue, as_json: bool) -> None:
@@ -156,12 +157,14 @@ def _say_disagreements(queue: queues.ReviewQueue, as_json: bool) -> None:
         return
     for name, votes in found.items():
         click.echo(f"{name}: " + ", ".join(f"{who} {words}" for who, words in votes.items()))
-    click.echo(f"{len(found)} disagreements" + "; --settle ID=CLASS settles one" * bool(found))
+    count = "1 disagreement" if len(found) == 1 else f"{len(found)} disagreements"
+    click.echo(count + "; --settle ID=CLASS settles one" * bool(found))
 
 
 def _note_disagreements(queue: queues.ReviewQueue) -> None:
     if found := queue.disagreements():
-        note(f"reviewers disagree about {len(found)} decisions; see --disagreements")
+        decisions = "1 decision" if len(found) == 1 else f"{len(found)} decisions"
+        note(f"reviewers disagree about {decisions}; see --disagreements")
 
 
 def _label(
