@@ -19,6 +19,7 @@ from nescio.core import DamagedError, quiet
 from nescio.serving import Client
 from nescio.serving.decision_log import open_log
 from nescio.serving.keys import new_key
+from nescio.serving.service import Service
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -328,9 +329,89 @@ def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
     _until(lambda: running.service.version("m").version != first)
     assert ask(running.url, "/v1/guard", X_API_Key=later)[0] == 200
     keys.write_text("nonsense")
+    path.write_bytes(moon_files[0].read_bytes())
     running.server.reload()
     _until(lambda: running.service.metrics.loads.value("m", "loaded") == 2)
     assert ask(running.url, "/v1/guard", X_API_Key=later)[0] == 200
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What services say, with the values."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(
+        Service, "say", lambda _, level, message, **more: found.append((message, more))
+    )
+    return found
+
+
+def test_sighup_leaves_what_an_admin_loaded_where_the_file_did_not_change(
+    served, moon_files, tmp_path, said
+):
+    keys, path, folder = tmp_path / "keys.txt", tmp_path / "guard.safetensors", tmp_path / "next"
+    admin = new_key(keys, "admin", "eve")
+    new_key(keys, "predict", "anna")
+    folder.mkdir()
+    path.write_bytes(moon_files[0].read_bytes())
+    (folder / "next.safetensors").write_bytes(moon_files[1].read_bytes())
+    running = served({"m": path}, keys=keys, guards_folder=folder)
+    first = running.service.version("m").version
+    with Client(running.url, admin) as client:
+        second = client.load("m", "next.safetensors")
+    said.clear()
+    running.server.reload()
+    _until(lambda: len(said) == 2)
+    assert said == [
+        ("the keys were read again", {"keys": 2}),
+        ("no guard file has changed", {}),
+    ]
+    assert running.service.version("m").version == second
+    path.write_bytes(moon_files[0].read_bytes())  # written again, so it counts
+    running.server.reload()
+    _until(lambda: running.service.version("m").version == first)
+    path.touch()
+    said.clear()
+    running.server.reload()
+    _until(lambda: ("a guard is the same", {"guard": "m", "version": first}) in said)
+    assert [action.what for _, action in running.service.log.actions()] == ["load", "load"]
+
+
+def test_an_admin_who_loads_the_file_of_the_start_leaves_nothing_to_watch(
+    served, moon_files, tmp_path
+):
+    path = tmp_path / "guard.safetensors"
+    path.write_bytes(moon_files[0].read_bytes())
+    running = served({"m": path}, log=None)
+    path.write_bytes(moon_files[1].read_bytes())
+    with Client(running.url) as client:
+        client.load("m")
+    assert list(running.service.guards.changed()) == []
+
+
+def test_watched_keys_come_and_go_and_damaged_ones_do_not(served, moon_files, tmp_path, said):
+    keys = tmp_path / "keys.txt"
+    first = new_key(keys, "predict", "anna")
+    before = keys.read_text()
+    running = served({"m": moon_files[0]}, keys=keys, watch_files=0.02, log=None)
+
+    def status(key: str) -> int:
+        return ask(running.url, "/v1/guard", X_API_Key=key)[0]
+
+    def refused() -> int:
+        return sum(what.startswith("the keys were not read again") for what, _ in said)
+
+    later = new_key(keys, "predict", "bo")
+    _until(lambda: status(later) == 200)
+    assert ("the keys were read again", {"keys": 2}) in said
+    keys.write_text("nonsense")
+    _until(lambda: refused() == 1)
+    keys.unlink()
+    _until(lambda: refused() == 2)
+    assert (status(first), status(later)) == (200, 200)
+    keys.write_text(before)
+    _until(lambda: status(later) == 401)
+    assert status(first) == 200
+    assert refused() == 2
 
 
 def _until(true: Any) -> None:
