@@ -4,6 +4,7 @@ import gzip
 import http.client
 import io
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -228,6 +229,22 @@ def test_only_allowed_files_are_loaded(served, moon_files, tmp_path):
     assert load(with_folder, "a\0b") == 422
     assert load(with_folder, "none.safetensors") == 422
     assert load(with_folder, "new.safetensors") == 200
+
+
+def test_what_cannot_be_loaded_is_said_with_what_to_send(served, moon_files):
+    url = served({"m": moon_files[0]}, log=None).url
+
+    def said(body: bytes, kind: str) -> str:
+        status, _, text = ask(url, "/v1/guards/m/load", body, kind)
+        assert status == 422
+        return str(json.loads(text)["error"])
+
+    form = said(b'{"path": "x"}', "application/x-www-form-urlencoded")
+    assert form.endswith("with Content-Type: application/json; the keys are path, force")
+    other = said(b'{"file": "x", "force": true}', "application/json")
+    assert other == "body: there is no key 'file'; the keys are path, force"
+    for body in (b"[]", b"{", b'{"force": 1}'):
+        assert said(body, "application/json").startswith("body")
 
 
 def test_another_shape_is_refused_unless_forced(served, moon_files, tmp_path):
@@ -458,6 +475,15 @@ def test_the_pages_need_nothing_from_elsewhere(served, moon_files):
         described["paths"]
     )
     assert "503" in described["paths"]["/v1/predict"]["post"]["responses"]
+
+
+def test_the_first_page_says_where_to_go(served, moon_files):
+    for log, count in ((None, 1), ("here", 3)):
+        url = served(moon_files[0], log=log).url
+        status, headers, page = ask(url, "/")
+        links = re.findall(r'href="(\w+)"', page.decode())
+        assert (status, headers["Content-Type"][:9], len(links)) == (200, "text/html", count)
+        assert [ask(url, f"/{link}")[0] for link in links] == [200] * count
 
 
 def test_spans_say_what_was_decided(moon_files, moon_rows, served, monkeypatch):
