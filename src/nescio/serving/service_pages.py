@@ -38,7 +38,7 @@ def description_page(schema: Mapping[str, Any]) -> str:
 
 
 def start_page(version: str, *, has_log: bool) -> str:
-    """The page where people begin: what there is.
+    """The page where people begin: links to the others.
 
     version: of nescio.
     has_log: whether there is a log, without which nothing is reviewed or watched.

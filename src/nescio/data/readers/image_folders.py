@@ -155,7 +155,7 @@ def image_pixels(
         if isinstance(error, NescioError):
             raise
         unknown = isinstance(error, UnidentifiedImageError)  # its text has the path, or an object
-        why = "it is no image, or the start of it is damaged" if unknown else error
+        why = "it is not an image, or its start is damaged" if unknown else error
         raise UnreadableError(f"cannot read the image {name}: {why}; repair or remove it") from None
     deep = stored.startswith("I") or stored == "F"  # more than 8 bits: no mode= converts them
     kind = UnreadableError if mode is not None or deep else NescioError
