@@ -223,8 +223,25 @@ def test_what_is_not_there_is_told_at_once(monkeypatch):
         engine("ray").size()
 
 
+def test_a_check_starts_no_cluster_and_finds_what_is_not_there(monkeypatch):
+    package = pytest.importorskip("ray")
+    monkeypatch.setattr(package, "is_initialized", lambda: False)
+    monkeypatch.setattr(package, "init", lambda **_: pytest.fail("started"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for address in (None, "local"):
+        engine("ray", address=address).check()
+    with pytest.raises(NescioError, match="no Ray cluster answers at 127.0.0.1:1 "):
+        engine("ray", address="127.0.0.1:1").check()
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(NescioError, match="no Ray cluster answers at 127.0.0.1:1 "):
+        engine("ray").check()
+    engine("local").check()
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NescioError, match="scale"):
+        engine("ray").check()
     with pytest.raises(NescioError, match=r'pip install "nescio\[scale\]"'):
         engine("ray").size()
 

@@ -6,7 +6,7 @@ import torch
 
 import nescio
 from nescio import nets
-from nescio.core import NescioError
+from nescio.core import NescioError, engine
 from nescio.data.readers import open_stream
 from nescio.guards import shards
 
@@ -79,3 +79,14 @@ def test_what_fits_into_one_part_needs_no_workers(tmp_path, made, folder, worker
     stream = open_stream(folder / "1.parquet", without="id")
     found = nescio.score(made, stream, tmp_path / "out.csv", engine=workers(2, last=0), **SMALL)
     assert found.inputs == 7
+    assert "one part: decided here" in str(found)
+    again = nescio.score(made, stream, tmp_path / "out.csv", engine=workers(2, last=0), **SMALL)
+    assert "decided here" not in str(again)  # nor was anything decided
+
+
+def test_an_engine_that_is_not_there_is_told_also_without_work_for_it(tmp_path, made, folder):
+    pytest.importorskip("ray")
+    stream, out = open_stream(folder / "1.parquet", without="id"), tmp_path / "out.csv"
+    with pytest.raises(NescioError, match="no Ray cluster answers at 127.0.0.1:1 "):
+        nescio.score(made, stream, out, engine=engine("ray", address="127.0.0.1:1"), **SMALL)
+    assert not out.exists()

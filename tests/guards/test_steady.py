@@ -234,3 +234,20 @@ def test_one_row_whose_score_is_lost_leaves_the_others_alone():
     assert found["rule"][[5, 6, 8]].tolist() == ["not finite"] * 3
     assert not found["in_range"][[5, 6, 7, 8]].any()
     assert "not finite" not in {*found["rule"][:5], *found["rule"][9:]}
+
+
+def test_a_start_costs_few_batches(monkeypatch):
+    """All sizes up to that of the smallest part are compared, in two places; others are thinned."""
+    sizes = []
+
+    def counted(guard, x, least=module.FEWEST):
+        sizes.append(len(x))
+        return decided_together(guard, x, least)
+
+    monkeypatch.setattr(module, "decided_together", counted)
+    monkeypatch.setattr(module, "SLOW", np.inf)
+    assert Steady(guarded(odd)[0]).least == steady(odd).least
+    assert len(sizes) <= 50
+    small = {size for size in sizes if steady(odd).least <= size <= module.FEWEST}
+    assert small == set(range(steady(odd).least, module.FEWEST + 1))
+    assert all(sizes.count(size) == 2 for size in small)

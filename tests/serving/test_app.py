@@ -4,6 +4,7 @@ import gzip
 import http.client
 import io
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -19,6 +20,7 @@ from nescio.core import DamagedError, quiet
 from nescio.serving import Client
 from nescio.serving.decision_log import open_log
 from nescio.serving.keys import new_key
+from nescio.serving.service import Service
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -229,6 +231,22 @@ def test_only_allowed_files_are_loaded(served, moon_files, tmp_path):
     assert load(with_folder, "new.safetensors") == 200
 
 
+def test_what_cannot_be_loaded_is_said_with_what_to_send(served, moon_files):
+    url = served({"m": moon_files[0]}, log=None).url
+
+    def said(body: bytes, kind: str) -> str:
+        status, _, text = ask(url, "/v1/guards/m/load", body, kind)
+        assert status == 422
+        return str(json.loads(text)["error"])
+
+    form = said(b'{"path": "x"}', "application/x-www-form-urlencoded")
+    assert form.endswith("with Content-Type: application/json; the keys are path, force")
+    other = said(b'{"file": "x", "force": true}', "application/json")
+    assert other == "body: there is no key 'file'; the keys are path, force"
+    for body in (b"[]", b"{", b'{"force": 1}'):
+        assert said(body, "application/json").startswith("body")
+
+
 def test_another_shape_is_refused_unless_forced(served, moon_files, tmp_path):
     digits = nescio.data.digits()
     made = nescio.train(
@@ -328,9 +346,89 @@ def test_sighup_reads_keys_and_guards_again(served, moon_files, tmp_path):
     _until(lambda: running.service.version("m").version != first)
     assert ask(running.url, "/v1/guard", X_API_Key=later)[0] == 200
     keys.write_text("nonsense")
+    path.write_bytes(moon_files[0].read_bytes())
     running.server.reload()
     _until(lambda: running.service.metrics.loads.value("m", "loaded") == 2)
     assert ask(running.url, "/v1/guard", X_API_Key=later)[0] == 200
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What services say, with the values."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(
+        Service, "say", lambda _, level, message, **more: found.append((message, more))
+    )
+    return found
+
+
+def test_sighup_leaves_what_an_admin_loaded_where_the_file_did_not_change(
+    served, moon_files, tmp_path, said
+):
+    keys, path, folder = tmp_path / "keys.txt", tmp_path / "guard.safetensors", tmp_path / "next"
+    admin = new_key(keys, "admin", "eve")
+    new_key(keys, "predict", "anna")
+    folder.mkdir()
+    path.write_bytes(moon_files[0].read_bytes())
+    (folder / "next.safetensors").write_bytes(moon_files[1].read_bytes())
+    running = served({"m": path}, keys=keys, guards_folder=folder)
+    first = running.service.version("m").version
+    with Client(running.url, admin) as client:
+        second = client.load("m", "next.safetensors")
+    said.clear()
+    running.server.reload()
+    _until(lambda: len(said) == 2)
+    assert said == [
+        ("the keys were read again", {"keys": 2}),
+        ("no guard file has changed", {}),
+    ]
+    assert running.service.version("m").version == second
+    path.write_bytes(moon_files[0].read_bytes())  # written again, so it counts
+    running.server.reload()
+    _until(lambda: running.service.version("m").version == first)
+    path.touch()
+    said.clear()
+    running.server.reload()
+    _until(lambda: ("a guard is the same", {"guard": "m", "version": first}) in said)
+    assert [action.what for _, action in running.service.log.actions()] == ["load", "load"]
+
+
+def test_an_admin_who_loads_the_file_of_the_start_leaves_nothing_to_watch(
+    served, moon_files, tmp_path
+):
+    path = tmp_path / "guard.safetensors"
+    path.write_bytes(moon_files[0].read_bytes())
+    running = served({"m": path}, log=None)
+    path.write_bytes(moon_files[1].read_bytes())
+    with Client(running.url) as client:
+        client.load("m")
+    assert list(running.service.guards.changed()) == []
+
+
+def test_watched_keys_come_and_go_and_damaged_ones_do_not(served, moon_files, tmp_path, said):
+    keys = tmp_path / "keys.txt"
+    first = new_key(keys, "predict", "anna")
+    before = keys.read_text()
+    running = served({"m": moon_files[0]}, keys=keys, watch_files=0.02, log=None)
+
+    def status(key: str) -> int:
+        return ask(running.url, "/v1/guard", X_API_Key=key)[0]
+
+    def refused() -> int:
+        return sum(what.startswith("the keys were not read again") for what, _ in said)
+
+    later = new_key(keys, "predict", "bo")
+    _until(lambda: status(later) == 200)
+    assert ("the keys were read again", {"keys": 2}) in said
+    keys.write_text("nonsense")
+    _until(lambda: refused() == 1)
+    keys.unlink()
+    _until(lambda: refused() == 2)
+    assert (status(first), status(later)) == (200, 200)
+    keys.write_text(before)
+    _until(lambda: status(later) == 401)
+    assert status(first) == 200
+    assert refused() == 2
 
 
 def _until(true: Any) -> None:
@@ -377,6 +475,15 @@ def test_the_pages_need_nothing_from_elsewhere(served, moon_files):
         described["paths"]
     )
     assert "503" in described["paths"]["/v1/predict"]["post"]["responses"]
+
+
+def test_the_first_page_says_where_to_go(served, moon_files):
+    for log, count in ((None, 1), ("here", 3)):
+        url = served(moon_files[0], log=log).url
+        status, headers, page = ask(url, "/")
+        links = re.findall(r'href="(\w+)"', page.decode())
+        assert (status, headers["Content-Type"][:9], len(links)) == (200, "text/html", count)
+        assert [ask(url, f"/{link}")[0] for link in links] == [200] * count
 
 
 def test_spans_say_what_was_decided(moon_files, moon_rows, served, monkeypatch):

@@ -442,6 +442,15 @@ def test_compressed_bodies_are_refused(how):
     check_encoding("identity")
 
 
+def test_a_broken_image_is_named_by_its_place():
+    for kind, body in (("image/png", b"no image"), multipart([image(0), b"no image"])):
+        with pytest.raises(
+            BodyError, match=r"cannot read the image number \d: it is not"
+        ) as caught:
+            read_body(kind, body, guard("gray"), LIMITS)
+        assert "object at" not in str(caught.value)
+
+
 def test_a_large_image_is_not_decoded(monkeypatch):
     monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("decoded"))
     with pytest.raises(BodyError, match="pixels") as caught:

@@ -1,5 +1,6 @@
 """The Python client: kinds of inputs, a 503 that is sent again, connections that were closed."""
 
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from nescio import NescioError
 from nescio.serving import Client
@@ -118,6 +120,32 @@ def test_kinds_of_inputs(tmp_path):
         [{"a": set()}],
     ):
         with pytest.raises(NescioError):
+            encoded(wrong)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "WEBP"])
+def test_bytes_of_images_are_sent_as_what_they_are(kind):
+    buffer = io.BytesIO()
+    Image.new("L", (8, 6), 99).save(buffer, kind)
+    wanted = (f"image/{kind.lower()}", buffer.getvalue())
+    assert encoded(buffer.getvalue()) == encoded(memoryview(buffer.getvalue())) == wanted
+
+
+def test_images_of_pillow_are_sent_without_loss():
+    pixels = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    kind, body = encoded(Image.fromarray(pixels))
+    assert kind == "image/png"
+    with Image.open(io.BytesIO(body)) as image:
+        assert np.asarray(image).tolist() == pixels.tolist()
+    with pytest.raises(NescioError, match="convert it"):
+        encoded(Image.new("CMYK", (8, 6)))
+
+
+def test_bytes_of_arrays_and_of_nothing():
+    body = encoded(np.zeros((2, 3)))[1]
+    assert encoded(body) == ("application/x-npy", body)
+    for wrong in (b"", b"text", b"RIFF----WAVE"):
+        with pytest.raises(NescioError, match="PNG, JPEG"):
             encoded(wrong)
 
 

@@ -21,8 +21,8 @@ PARAMETERS = [
             "[default: those in the guard file]", multiple=True, type=opt.PATH, metavar="FILE"),
         option("--guards-folder", "The folder from which admins may load new versions.  [default: "
             "only the files of the start]", type=opt.PATH, metavar="FOLDER"),
-        option("--watch-files", "Look at the guard files at this interval, and load those that "
-            "changed.  [default: on SIGHUP only]", type=SECONDS, metavar="SECONDS"),
+        option("--watch-files", "Look at the files of guards and keys at this interval, and load "
+            "those that changed.  [default: on SIGHUP only]", type=SECONDS, metavar="SECONDS"),
     ),
     *titled("Where and for whom",
         option("--host", "The address to listen on; others than loopback need --keys.",
@@ -102,7 +102,8 @@ def serve(**words: Any) -> None:
     /docs lists all routes. KServe and Triton clients work, too. Requests of many clients are
     decided together, and no answer leaves before its decision is in the log.
 
-    SIGTERM and Ctrl-C answer what was accepted, then stop; SIGHUP loads keys and guards again.
+    SIGTERM and Ctrl-C answer what was accepted, then stop; SIGHUP loads keys and changed guard
+    files again.
     """
     from nescio.cli.work.serve import serve_named
 

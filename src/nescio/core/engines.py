@@ -65,6 +65,9 @@ class Engine:
         """How many pieces of work it does at a time."""
         return self.workers or processors()
 
+    def check(self) -> None:
+        """Refuse an engine that cannot be reached, before there is work for it."""
+
     def close(self) -> None:
         """Give back what the engine has started."""
 

@@ -71,6 +71,13 @@ class RayEngine(Engine):
             _connecting[:] = [self]
         return ray
 
+    def check(self) -> None:
+        """Connect to the cluster that was named; one of this machine is not started for this."""
+        if (self.address or os.environ.get("RAY_ADDRESS") or "local") == "local":
+            package()
+        else:
+            self.connected()
+
     def close(self) -> None:
         """End the connection, and the cluster, if this engine made them."""
         if any(one is self for one in _connecting):

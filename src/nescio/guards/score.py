@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Summary:
     out_of_range: int  # finite, with numbers that calibration data did not have
     seconds: float | None = None  # None: all was there already
     unreadable: int = 0  # files that could not be read, among those that are not finite
+    without_workers: bool = False  # an engine was given, but one part was all, and decided here
 
     @property
     def not_finite(self) -> int:
@@ -65,6 +66,8 @@ class Summary:
             )
         if self.seconds is None:
             return "\n".join([*lines, "all of it was there already"])
+        if self.without_workers:
+            lines.append("one part: decided here, without the workers of the engine")
         rate = self.inputs / max(self.seconds, 1e-9)
         return "\n".join([*lines, f"{self.seconds:.1f} s, {rate:,.0f} inputs per second"])
 
@@ -96,13 +99,16 @@ def score(
     resume: continue a run with the same guard and inputs that was stopped, to the same bytes; a
       finished one is only read. Where either has changed, the run is refused. False: begin again.
     engine: who decides, such as `nescio.core.engine("ray")`, whose workers read and decide about
-      rows of Parquet files, to the same bytes; None, or a local one: threads of this process.
+      rows of Parquet files, to the same bytes; None, or a local one: threads of this process. It
+      must be there also where all inputs are one part, which is decided here.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     columns = columns_of(guard.nets[0]) if guard.nets else None
     stream, out = _stream(source, columns), Path(out)
     _check(guard, stream, batch_bytes)
     format_of(out)
+    if engine is not None:
+        engine.check()
     with owned(out):
         return _written(guard, stream, out, batch_bytes, resume, progress, engine)
 
@@ -140,7 +146,12 @@ def _written(
             f"{stream.name} gave {table.rows} inputs where {stream.total} were expected; was it "
             f"changed meanwhile? If so, {ANEW}"
         )
-    result = _summary(out, table.rows, table.counts, time.perf_counter() - began)
+    result = replace(
+        _summary(out, table.rows, table.counts, time.perf_counter() - began),
+        without_workers=engine is not None
+        and engine.is_remote
+        and not _shared(engine, stream, size),
+    )
     shares = {name: count / result.inputs for name, count in result.decisions.items()}
     about = {"shares": shares, "guarantees": list(guard.guarantees)}
     table.finish({"inputs": result.inputs, **table.counts, **about})
@@ -249,7 +260,7 @@ def _parts(
         return text, len(found), _counts(stream, first, found)
 
     size, on_cpu = table.identity["part"], _on_cpu(guard)
-    if engine is not None and engine.is_remote and (stream.total is None or stream.total > size):
+    if engine is not None and _shared(engine, stream, size):
         if not on_cpu:
             raise NescioError("the workers of an engine decide on the CPU; leave the device out")
         return decided(decide, stream, engine, size=size, start=table.rows)
@@ -262,6 +273,11 @@ def _parts(
     if several:
         return in_order(decide, chain(ahead, blocks), threads)
     return (written(first, decided_in_pieces(guard, x, threads), kept) for first, x, kept in ahead)
+
+
+def _shared(engine: Engine, stream: Stream, size: int) -> bool:
+    """Whether workers elsewhere decide: about more than one part of `size` rows."""
+    return engine.is_remote and (stream.total is None or stream.total > size)
 
 
 def _on_cpu(guard: Guard | RegressionGuard) -> bool:

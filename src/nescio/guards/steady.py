@@ -27,7 +27,10 @@ from nescio.guards.watching import Range
 from nescio.nets import columns_of
 
 Decided = Decisions | RegressionDecisions
-SIZES = (*range(1, 72), 96, 127, 128, 200, 255)  # of batches that are compared
+SIZES = (  # of batches that are compared: all small ones, and those around widths of vectors
+    *range(1, FEWEST + 1),
+    *(17, 20, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 127, 128, 200, 255),
+)
 SOME = (1, 2, 3, 4, 6, 8, 12, FEWEST, 17, 33, 64)  # the same of a slow network
 SLOW = 2e-3  # seconds that such a network takes for one row
 MIDDLE = 0.8  # of the range of calibration, from which inputs are drawn
@@ -112,12 +115,19 @@ def _least(guard: Guard | RegressionGuard) -> int | None:
     slow = time.perf_counter() - began > SLOW * count
     found = None
     for size in sorted(SOME if slow else SIZES, reverse=True):
-        starts = [0] if slow else sorted({0, count - size, (count - size) // 2 | 1})
-        spans_of = (slice(start, start + size) for start in starts)
+        spans_of = (slice(start, start + size) for start in _starts(size, count, slow))
         if not all(same(cut, decided_together(guard, x[cut], 1)) for cut in spans_of):
             break
         found = size
     return found if found is not None and found <= FEWEST else None
+
+
+def _starts(size: int, count: int, slow: bool) -> tuple[int, ...]:
+    """Where batches begin that are compared: small ones in two places, one of them odd."""
+    odd = (count - size) // 2 | 1
+    if slow:
+        return (0,)
+    return (0, odd) if size <= FEWEST else (odd,)
 
 
 def _random_inputs(guard: Guard | RegressionGuard, known: Range, count: int) -> Inputs:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
 from nescio.core import NescioError, finite
@@ -37,7 +37,7 @@ from nescio.serving.keys import Who
 from nescio.serving.served_guards import UnknownGuardError
 from nescio.serving.service import Service
 from nescio.serving.service_metrics import CONTENT_TYPE
-from nescio.serving.service_pages import description_page
+from nescio.serving.service_pages import description_page, start_page
 from nescio.version import VERSION
 
 ROUTERS = ("inference_protocol",)  # modules of this room with a function router(service)
@@ -60,6 +60,17 @@ class LoadRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     path: str | None = None
     force: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said_as_json(cls, given: Any) -> Any:
+        """Say what to send instead of another body, `given`."""
+        keys = f"the keys are {', '.join(cls.model_fields)}"
+        if isinstance(given, bytes):
+            raise ValueError(f"send it as JSON, with Content-Type: application/json; {keys}")
+        if isinstance(given, dict) and (other := set(given) - set(cls.model_fields)):
+            raise ValueError(f"there is no key {min(other)!r}; {keys}")
+        return given
 
 
 class InUse(BaseModel):
@@ -243,9 +254,9 @@ def admin_routes(service: Service) -> APIRouter:
 
 
 def add_pages(app: FastAPI, service: Service) -> None:
-    """The description of all routes for people, which needs nothing from elsewhere.
+    """Where to go, and the description of all routes for people; nothing is from elsewhere.
 
-    app: gets the page. service: says whether keys are needed.
+    app: gets the pages. service: says whether keys are needed.
     """
     made = app.openapi
 
@@ -266,6 +277,11 @@ def add_pages(app: FastAPI, service: Service) -> None:
     async def docs() -> HTMLResponse:
         """All routes, for people."""
         return HTMLResponse(description_page(described()))
+
+    @app.get("/", include_in_schema=False)
+    async def start() -> HTMLResponse:
+        """Where to go from here, for people."""
+        return HTMLResponse(start_page(VERSION, has_log=service.log is not None))
 
 
 def add_errors(app: FastAPI, service: Service) -> None:
@@ -288,7 +304,10 @@ def add_errors(app: FastAPI, service: Service) -> None:
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         service.metrics.requests.add("422")
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        wrong = [
+            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors()
+        ]
         return JSONResponse({"error": "; ".join(wrong[:5])}, 422)
 
     app.add_exception_handler(NescioError, refused)

@@ -19,7 +19,21 @@ import numpy as np
 
 from nescio.core import NescioError
 
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+}
+STARTS = {  # of files
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"BM": "image/bmp",
+    b"\x93NUMPY": "application/x-npy",
+}
 PAUSE = 0.2  # seconds before a request is sent again, where the service names none
 LONGEST = 30.0  # seconds of a pause that the service may ask for
 
@@ -70,7 +84,8 @@ class Client:
         """A decision for each input, in their order.
 
         x: an array or tensor `(N, ...)`, nested lists, a list of rows of a table (mappings), a
-          DataFrame, a mapping of arrays, or the path of an image or of an .npy file.
+          DataFrame, a mapping of arrays, an image of Pillow, or the path or the bytes of an image
+          file or of an .npy file.
         """
         kind, body = encoded(x)
         found: list[dict[str, Any]] = self._asked("POST", self._predict_path, body, kind)[
@@ -223,6 +238,10 @@ def encoded(x: Any) -> tuple[str, bytes]:
     """The type and the bytes of inputs: `x` as for `Client.predict`."""
     if isinstance(x, (str, Path)):
         return _file(Path(x))
+    if isinstance(x, (bytes, bytearray, memoryview)):
+        return _content(bytes(x))
+    if hasattr(x, "getbands") and hasattr(x, "save"):  # an image of Pillow
+        return "image/png", _png(x)
     if isinstance(x, Mapping):
         return "application/json", _json({name: _listed(one) for name, one in x.items()})
     if hasattr(x, "to_dict") and hasattr(x, "columns"):  # a DataFrame
@@ -248,6 +267,27 @@ def _file(path: Path) -> tuple[str, bytes]:
         return kind, path.read_bytes()
     except OSError as error:
         raise NescioError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _content(content: bytes) -> tuple[str, bytes]:
+    """The type of the bytes of a file, by those at its start; and the bytes."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp", content
+    for start, kind in STARTS.items():
+        if content.startswith(start):
+            return kind, content
+    raise NescioError("bytes are those of a PNG, JPEG, GIF, BMP, WEBP or .npy file; got others")
+
+
+def _png(image: Any) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        image.save(buffer, "PNG")
+    except (OSError, ValueError) as error:
+        raise NescioError(
+            f"an image of mode {image.mode} cannot be sent: {error}; convert it to L or RGB"
+        ) from error
+    return buffer.getvalue()
 
 
 def _array(x: Any) -> Any:

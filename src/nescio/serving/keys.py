@@ -8,11 +8,12 @@ import hmac
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
 from nescio.core import NescioError, write_atomically
+from nescio.serving.file_states import FileState, file_state
 
 ROLES = ("predict", "review", "admin")  # each may do what those before it may
 BYTES = 32  # of a key that is made here, and of a digest
@@ -38,14 +39,17 @@ class Keys:
     """The keys of a service.
 
     known: who has the key of each digest.
+    seen: the state of their file when it was read; None: they came from none.
     """
 
     known: Mapping[str, Who]
+    seen: FileState | None = field(default=None, compare=False)
 
     @classmethod
     def read(cls, path: str | Path) -> "Keys":
         """The keys of the file `path`."""
         path = Path(path)
+        seen = file_state(path)
         try:
             lines = path.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -57,7 +61,7 @@ class Keys:
                 known[digest] = who
         if not known:
             raise NescioError(f"{path} holds no key; {_make_one(path)}")
-        return cls(known)
+        return cls(known, seen)
 
     def who(self, authorization: str) -> Who | None:
         """Who sent this header, `Bearer KEY` or the key alone; None: nobody who is known.

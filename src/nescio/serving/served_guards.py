@@ -9,6 +9,7 @@ from typing import Any
 
 from nescio.core import NescioError, did_you_mean, load
 from nescio.guards import Guard, MapGuard, RegressionGuard, fingerprint
+from nescio.serving.file_states import FileState, file_state
 
 DIGITS = 16  # of the fingerprint that is a guard's version
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
@@ -73,7 +74,7 @@ class Served:
     load: Load | None
     path: Path | None  # given at the start
     versions: list[Version] = field(default_factory=list)
-    seen: tuple[int, int] | None = None  # time and size of the file when it was last looked at
+    seen: FileState | None = None  # of the file at the start, when it was last read
 
     @property
     def current(self) -> Version:
@@ -111,7 +112,6 @@ class ServedGuards:
             version = self._version(served, source, None)
         else:
             version = self._read(served, path)
-            served.seen = _seen(path)
         served.versions.append(version)
         self._served[name] = served
         return version
@@ -164,20 +164,17 @@ class ServedGuards:
             return served.current
 
     def changed(self) -> Iterator[str]:
-        """The guards whose files have changed since the last look."""
+        """The guards whose files at the start have changed since they were last read."""
         for name, served in self._served.items():
-            if served.path is None:
-                continue
-            try:
-                seen = _seen(served.path)
-            except OSError:  # being replaced: look again later
-                continue
-            if seen != served.seen:
+            seen = None if served.path is None else file_state(served.path)
+            if seen is not None and seen != served.seen:  # None: being replaced, look again later
                 served.seen = seen
                 yield name
 
     def _read(self, served: Served, path: Path) -> Version:
         assert served.load is not None
+        if served.path is not None and path.resolve() == served.path.resolve():
+            served.seen = file_state(path)  # before it is read: what is written then counts as new
         return self._version(served, served.load(path), path)
 
     def _version(self, served: Served, guard: Any, path: Path | None) -> Version:
@@ -258,8 +255,3 @@ def _check_fits(new: Version, old: Version) -> None:
             f"{new.path} does not fit {old.name!r}: {', '.join(differences)}; force=true loads it "
             "nevertheless"
         )
-
-
-def _seen(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_mtime_ns, stat.st_size

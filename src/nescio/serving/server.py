@@ -43,13 +43,17 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.service = service
+        self.url: str | None = None  # where it listens, to be said when it does
         self.loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and to look for connections that take too long."""
+        """Start to listen, say so, and look for connections that take too long."""
         self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if self.url is not None:
+            names, log = ", ".join(self.service.guards.names()), log_place(self.service.log)
+            self.service.say("info", "serving", url=self.url, guards=names, log=log)
         self._keep(self._close_late())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -140,6 +144,14 @@ def build_service(
     for name, source in named.items():
         served.add(name, source, (readers or {}).get(name))
     return Service(served, opened, keys=known, settings=settings, keys_path=path)
+
+
+def log_place(log: DecisionLog | None) -> str:
+    """Where a log is, for people: its file, or its URL without the password; or `none`.
+
+    log: the decision log; None: there is none.
+    """
+    return "none" if log is None else str(log.database.place)
 
 
 def default_name(source: Any) -> str:
@@ -254,9 +266,7 @@ def serve_service(
     place = listening(service.settings)
     with log_lines(service.settings.log_json), quick_switches(), short_collections():
         scheme = "http" if tls_cert is None else "https"
-        where = f"{scheme}://{_host(service.settings.host)}:{place.getsockname()[1]}"
-        names = ", ".join(service.guards.names())
-        service.say("info", "serving", url=where, guards=names, log=str(service.log))
+        server.url = f"{scheme}://{_host(service.settings.host)}:{place.getsockname()[1]}"
         server.run(sockets=doors(place))
         service.say("info", "stopped")
 

@@ -5,6 +5,7 @@ others.
 """
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -25,6 +26,7 @@ from nescio.serving.batching import Batcher, DecidedBatch, QueuedRequest, Refuse
 from nescio.serving.bodies import Rows, joined_rows, read_body
 from nescio.serving.body_limits import BodyError, BodyLimits
 from nescio.serving.decision_log import Action, DecisionLog, LogFullError, LogUnavailableError
+from nescio.serving.file_states import file_state
 from nescio.serving.keys import LOCAL, Keys, Who
 from nescio.serving.other_sites import refuse_other_sites
 from nescio.serving.retention import Retention
@@ -48,7 +50,8 @@ class Service:
     log: the decision log; None: decisions are not written down.
     keys: who may ask; None: everybody on this machine.
     settings: limits and times.
-    keys_path: the file of the keys, which is read again on a signal; None: it is not.
+    keys_path: the file of the keys, which is read again on a signal, and watched with those of the
+      guards; None: it is not.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Service:
         self.guards, self.log, self.keys = guards, log, keys
         self.settings = settings or ServiceSettings()
         self.keys_path = keys_path
+        self._keys_seen = None if keys is None else keys.seen
         own = self.settings
         self.limits = BodyLimits(body_bytes=own.body_bytes, rows=own.rows, pixels=own.pixels)
         self.metrics = ServiceMetrics()
@@ -239,7 +243,13 @@ class Service:
         )
 
     async def load(
-        self, name: str, path: Path | None = None, *, who: Who = LOCAL, force: bool = False
+        self,
+        name: str,
+        path: Path | None = None,
+        *,
+        who: Who = LOCAL,
+        force: bool = False,
+        asked: bool = True,
     ) -> Version:
         """Load a new version of a guard, while the old one answers.
 
@@ -247,6 +257,7 @@ class Service:
         path: the file; None: that of the start.
         who: asks for it.
         force: also where inputs or classes differ.
+        asked: whether somebody asked for it; else a version that is in use is not recorded again.
         """
         loop = asyncio.get_running_loop()
         before = self.guards.served(name).current
@@ -261,6 +272,9 @@ class Service:
             self.say("error", "a guard was not loaded", guard=name, why=why)
             await self.record(who, "load refused", name, {"why": why})
             raise NescioError(why) from error
+        if version is before and not asked:
+            self.say("info", "a guard is the same", guard=name, version=version.version)
+            return version
         self.metrics.loads.add(name, "loaded")
         for gone in set(known) - set(self.guards.served(name).versions):
             await loop.run_in_executor(None, self.end_watch, gone)
@@ -303,14 +317,14 @@ class Service:
             self.say("error", "an action is not in the log", what=what, about=about, why=str(error))
 
     async def reload(self) -> None:
-        """Read the keys and every guard file again; what is damaged leaves the old one in use."""
-        if self.keys_path is not None:
-            try:
-                self.keys = Keys.read(self.keys_path)
-            except NescioError as error:
-                self.say("error", "the keys were not read again", why=str(error))
-        for name in self.guards.names():
-            await self._load_file(name)
+        """Read the keys again, and the guard files of the start that were changed since.
+
+        What is damaged leaves the old one in use; so does a file that did not change, where an
+        admin has loaded another one or gone back.
+        """
+        self._read_keys()
+        if not await self._load_changed():
+            self.say("info", "no guard file has changed")
 
     def allowed_path(self, name: str, path: str | None) -> Path | None:
         """The file from which an admin may load the guard `name`; others are refused.
@@ -348,20 +362,34 @@ class Service:
         self.say("info", what, guard=after.name, who=who.name, **versions)
         await self.record(who, what, after.name, versions)
 
-    async def _load_file(self, name: str) -> None:
-        if self.guards.served(name).path is None:
+    def _read_keys(self) -> None:
+        """Read the keys again; a file that is damaged or gone leaves the old ones in use."""
+        if self.keys_path is None:
             return
+        self._keys_seen = file_state(self.keys_path)
         try:
-            await self.load(name)
-        except NescioError:  # said and recorded by `load`; the old version goes on
-            return
+            self.keys = Keys.read(self.keys_path)
+        except NescioError as error:
+            self.say("error", "the keys were not read again; the old ones stay", why=str(error))
+        else:
+            self.say("info", "the keys were read again", keys=len(self.keys.known))
+
+    async def _load_changed(self) -> list[str]:
+        """Load the guards whose files have changed; gives their names."""
+        loop = asyncio.get_running_loop()
+        names = await loop.run_in_executor(None, lambda: list(self.guards.changed()))
+        for name in names:
+            with contextlib.suppress(NescioError):  # said and recorded; the old version goes on
+                await self.load(name, asked=False)
+        return names
 
     async def _watch_files(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
+        """Look at the files of keys and guards again and again."""
         while True:
             await asyncio.sleep(seconds)
-            for name in await loop.run_in_executor(None, lambda: list(self.guards.changed())):
-                await self._load_file(name)
+            if self.keys_path is not None and file_state(self.keys_path) != self._keys_seen:
+                self._read_keys()
+            await self._load_changed()
 
     def _register(self, version: Version) -> None:
         if self.log is None:

@@ -1,4 +1,4 @@
-"""The page `/docs`: all routes of the service, with nothing that must come from elsewhere."""
+"""The pages `/` and `/docs`, with nothing that must come from elsewhere."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +15,11 @@ code { font-family: ui-monospace, monospace; }
 table { border-collapse: collapse; margin: .5rem 0; }
 td, th { padding: .1rem .8rem .1rem 0; text-align: left; vertical-align: top; }
 """
+PLACES = {
+    "docs": "all routes",
+    "review": "what waits for a label",
+    "watch": "drift, risk and accuracy of the guards",
+}
 
 
 def description_page(schema: Mapping[str, Any]) -> str:
@@ -25,21 +30,37 @@ def description_page(schema: Mapping[str, Any]) -> str:
         for path, methods in schema["paths"].items()
         for method, one in methods.items()
     ]
+    content = Markup(
+        '<p>{summary}</p><p>The same for programs: <a href="openapi.json">openapi.json</a>.</p>'
+        "{routes}"
+    ).format(summary=info.get("summary", ""), routes=Markup("").join(routes))
+    return _page(info["title"], info["version"], content)
+
+
+def start_page(version: str, *, has_log: bool) -> str:
+    """The page where people begin: links to the others.
+
+    version: of nescio.
+    has_log: whether there is a log, without which nothing is reviewed or watched.
+    """
+    links = Markup("").join(
+        Markup('<li><a href="{0}">/{0}</a>: {1}</li>').format(path, about)
+        for path, about in PLACES.items()
+        if has_log or path == "docs"
+    )
+    content = Markup("<p>A service of guards: answer, or abstain.</p><ul>{}</ul>").format(links)
+    return _page("nescio", version, content)
+
+
+def _page(title: str, version: str, content: Markup) -> str:
+    """A page with a title."""
     return str(
         Markup(
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             "<title>{title}</title><style>{style}</style></head><body><main>"
-            "<h1>{title} {version}</h1><p>{summary}</p>"
-            '<p>The same for programs: <a href="openapi.json">openapi.json</a>.</p>'
-            "{routes}</main></body></html>"
-        ).format(
-            title=info["title"],
-            version=info["version"],
-            summary=info.get("summary", ""),
-            style=Markup(STYLE),
-            routes=Markup("").join(routes),
-        )
+            "<h1>{title} {version}</h1>{content}</main></body></html>"
+        ).format(title=title, version=version, style=Markup(STYLE), content=content)
     )
 
 

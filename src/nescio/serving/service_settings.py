@@ -35,8 +35,8 @@ class ServiceSettings:
     input_days: days for which kept inputs stay in the log; None: as long as their decisions.
     decision_days: days for which decisions stay in it; None: forever.
     guards_folder: the folder from which admins may load guards; None: only the files at start.
-    watch_files: seconds between looks at the guard files, which load those that changed; None:
-      they are not watched.
+    watch_files: seconds between looks at the files of guards and keys, which load those that
+      changed; None: they are not watched.
     log_json: whether log lines are JSON.
     """
 

@@ -54,7 +54,7 @@ def serve_named(
     )
     if check:
         said = [describe(service.guards.current(name).about()) for name in named]
-        click.echo("\n".join([*said, f"log: {'none' if no_log else service.log}"]))
+        click.echo("\n".join([*said, f"log: {server.log_place(service.log)}"]))
         for name in named:
             service.end_watch(service.guards.current(name))
         if service.log is not None:

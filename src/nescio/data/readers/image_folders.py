@@ -137,7 +137,7 @@ def image_pixels(
     check_size: is called with width and height before anything is decoded, and may raise.
     formats: of Pillow, in which it may be; None: any.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(source, formats=formats) as file:
@@ -154,9 +154,9 @@ def image_pixels(
     except (Image.DecompressionBombError, *DAMAGE) as error:
         if isinstance(error, NescioError):
             raise
-        raise UnreadableError(
-            f"cannot read the image {name}: {error}; repair or remove it"
-        ) from None
+        unknown = isinstance(error, UnidentifiedImageError)  # its text has the path, or an object
+        why = "it is not an image, or its start is damaged" if unknown else error
+        raise UnreadableError(f"cannot read the image {name}: {why}; repair or remove it") from None
     deep = stored.startswith("I") or stored == "F"  # more than 8 bits: no mode= converts them
     kind = UnreadableError if mode is not None or deep else NescioError
     raise kind(
