@@ -162,7 +162,7 @@ def _read(path: Path, kind: str) -> dict[str, Any]:
 
 
 def format_of(out: Path) -> tuple[Callable[[Columns, bool], bytes], Join]:
-    """How a part of the table `out` is written, from columns and whether it is first, and joined."""
+    """How a part of the table `out` is written, from columns and whether it is first, and joins."""
     if out.is_dir():
         raise NescioError(f"{out} is a folder; name a file in it, as in {out / 'decisions.csv'}")
     if out.suffix == ".parquet":
