@@ -84,11 +84,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+RUN = [p for p in PAGES if {"python", "bash"} & {k for k, _ in blocks(p)}]
+HOW_TO = [p for p in RUN if p.parent.name == "how-to"]  # run by test_docs_how_to.py
+
+
 @pytest.mark.filterwarnings("ignore:.*(does not have many workers|LeafSpec|logging interval).*")
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if {"python", "bash"} & {k for k, _ in blocks(p)}], ids=name_of
-)
+@pytest.mark.parametrize("page", [p for p in RUN if p not in HOW_TO], ids=name_of)
 def test_the_blocks_of_a_page_run(page: Path, folder: Path) -> None:
+    run_blocks(page, folder)
+
+
+def run_blocks(page: Path, folder: Path) -> None:
+    """Run the blocks of a page in order, in the folder."""
     if name_of(page) in NEEDED:
         pytest.importorskip(NEEDED[name_of(page)])
     if shutil.which(PROGRAMS.get(name_of(page), "bash")) is None:

@@ -31,7 +31,7 @@ from nescio.serving.watch_settings import WatchSettings
 LOG = "decisions.db"
 DOORS = 32  # connections that are accepted in a turn of the loop
 SOONER, SHORTEST = 0.9, 1e-3  # share of the days of decisions; days
-SWITCH = 0.0005  # seconds for which a thread of Python may keep the others waiting
+SWITCH = 0.00002  # seconds for which a thread of Python may keep the others waiting
 
 
 class Server(uvicorn.Server):
