@@ -76,7 +76,7 @@ def throughput(served: Served, options: argparse.Namespace, folder: Path) -> Fou
         for label, each in rounds.items()
     }
     ours = medians["nescio serve"]["per_second"]
-    times = {label: round(ours / one["per_second"], 2) for label, one in medians.items()}
+    times = {label: round(ours / max(one["per_second"], 1e-9), 2) for label, one in medians.items()}
     print(f"\n{served.name}, {CONNECTIONS} connections, one row per request")
     print(
         f"{'side':<26} {'answers/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'failed':>7} {'ours/it':>8}"

@@ -13,7 +13,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nescio.serving.bodies import read_body
-from nescio.serving.front import ARROW, asks_to_predict, refusal_headers
+from nescio.serving.front import ARROW, PAUSE, asks_to_predict, refusal_headers
 from nescio.serving.other_sites import own_host
 from nescio.serving.service import LARGE, TOO_MANY, Service
 
@@ -64,7 +64,7 @@ class Quick:
         if service.full:
             service.metrics.refused.add("wait")
             service.metrics.requests.add("503")
-            self.send(503, LATER, MANY)
+            self.protocol.loop.call_later(PAUSE, self.send, 503, LATER, MANY)
             return
         self.began = time.perf_counter()
         service.body_bytes += len(self.body)
