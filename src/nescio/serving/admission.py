@@ -2,7 +2,7 @@
 
 A queue of a fixed length bounds the wait only of guards that are fast. So the rate at which rows
 are decided is measured whenever the service is busy, and as many are accepted as it decides in half
-a second; requests above that get 503 at once, before their bodies are read.
+a second; requests above that get 503, before their bodies are read.
 """
 
 from dataclasses import dataclass
