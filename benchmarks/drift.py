@@ -7,20 +7,15 @@ streams that do not change, with the default seed, ties included. A full run wri
 docs/drift.json.
 """
 
-import argparse
-import datetime
 import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import nescio
-from benchmarks.timing import ROOT, machine
-from nescio.core import write_json
+from benchmarks.recorded_rows import record
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -99,24 +94,11 @@ def false_alarms(streams: int, calibration: int = CALIBRATION) -> Iterator[dict[
         yield {**row, f"alarms_1_percent_{LENGTHS[-1]}": float((p <= 0.01).mean())}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.drift", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few runs, to see that all works")
-    parser.add_argument("--output", type=Path, help="folder for drift.json")
-    options = parser.parse_args()
-    started = time.perf_counter()
-    runs, streams = (10, 40) if options.quick else (100, 2000)
-    content: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine()}
-    for key, rows in {"delays": delays(runs), "false_alarms": false_alarms(streams)}.items():
-        content[key] = []
-        for row in rows:
-            print(row, flush=True)
-            content[key].append(row)
-    content["seconds"] = round(time.perf_counter() - started)
-    folder = options.output or (None if options.quick else ROOT / "docs")
-    if folder is not None:
-        write_json(folder / "drift.json", content)
+def parts(quick: bool) -> dict[str, Iterator[dict[str, Any]]]:
+    """All rows; quick: of few runs."""
+    runs, streams = (10, 40) if quick else (100, 2000)
+    return {"delays": delays(runs), "false_alarms": false_alarms(streams)}
 
 
 if __name__ == "__main__":
-    main()
+    record("drift", __doc__, parts)

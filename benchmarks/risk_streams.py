@@ -10,11 +10,7 @@ with the same bound, without the probabilities and with them. A full run writes
 docs/risk_streams.json.
 """
 
-import argparse
-import datetime
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +20,7 @@ from scipy.stats import beta
 from torch import nn
 
 import nescio
-from benchmarks.timing import ROOT, machine
-from nescio.core import write_json
+from benchmarks.recorded_rows import record
 from nescio.monitoring import propensities, risk_monitor
 from nescio.monitoring.betting_sums import STAKES, log_capital, running
 from nescio.monitoring.label_budget import FLOOR
@@ -210,24 +205,11 @@ def mnist(risks: Sequence[float]) -> Iterator[tuple[str, Floats, Floats]]:
             yield f"MNIST, {name}, guard with risk {risk:.1%}", said, wrong
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.risk_streams", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few runs, to see that all works")
-    parser.add_argument("--output", type=Path, help="folder for risk_streams.json")
-    options = parser.parse_args()
-    started = time.perf_counter()
-    runs, streams = (10, 20) if options.quick else (100, 500)
-    content: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine()}
-    for key, rows in {"labels": economy(runs), "validity": validity(streams)}.items():
-        content[key] = []
-        for row in rows:
-            print(row, flush=True)
-            content[key].append(row)
-    content["seconds"] = round(time.perf_counter() - started)
-    folder = options.output or (None if options.quick else ROOT / "docs")
-    if folder is not None:
-        write_json(folder / "risk_streams.json", content)
+def parts(quick: bool) -> dict[str, Iterator[dict[str, Any]]]:
+    """All rows; quick: of few runs."""
+    runs, streams = (10, 20) if quick else (100, 500)
+    return {"labels": economy(runs), "validity": validity(streams)}
 
 
 if __name__ == "__main__":
-    main()
+    record("risk_streams", __doc__, parts)

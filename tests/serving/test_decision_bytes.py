@@ -115,6 +115,6 @@ def _same(logged, answered):
 
 @pytest.mark.parametrize("found", CASES, ids=repr)
 def test_arrow_holds_the_columns(found):
-    table = pa.ipc.open_stream(io.BytesIO(arrow_stream(found))).read_all()
+    table = pa.ipc.open_stream(io.BytesIO(arrow_stream(found.columns()))).read_all()
     for name, column in found.columns().items():
         np.testing.assert_array_equal(table.column(name).to_numpy(), column)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nescio.serving.batching import QueuedRequest
-from nescio.serving.decision_bytes import entry_columns, json_rows
+from nescio.serving.decision_bytes import arrow_stream, entry_columns, json_rows
 from nescio.serving.log_records import Entry
 from nescio.serving.served_guards import Version
 
@@ -53,15 +53,8 @@ class AnsweredRequest:
 
     def arrow(self) -> bytes:
         """The answer as a stream of Arrow, one row per decision."""
-        import pyarrow as pa
-
         about = {"id": self.id, "guard": self.version.name, "version": self.version.version}
-        table = pa.table({"id": self.ids, **self.columns}).replace_schema_metadata(about)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-        found: bytes = sink.getvalue().to_pybytes()
-        return found
+        return arrow_stream({"id": self.ids, **self.columns}, about)
 
 
 class Once:

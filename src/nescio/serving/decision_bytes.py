@@ -1,6 +1,7 @@
 """Decisions as the bytes of an answer, and as columns of the log; a whole batch at a time."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,16 @@ def json_rows(decisions: Decided) -> list[bytes]:
     return json_objects(decisions.columns())
 
 
-def arrow_stream(decisions: Decided) -> bytes:
-    """The decisions as a stream of Apache Arrow, with the columns of `nescio score`.
+def arrow_stream(columns: Mapping[str, Any], about: Mapping[str, str] | None = None) -> bytes:
+    """Decisions as a stream of Apache Arrow.
 
-    decisions: of a batch.
+    columns: by name, such as those of `Decisions.columns`.
+    about: words beside the table; None: there are none.
     """
     import pyarrow as pa
 
-    columns = decisions.columns()
     table = pa.table({name: np.ascontiguousarray(one) for name, one in columns.items()})
+    table = table.replace_schema_metadata(about)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
