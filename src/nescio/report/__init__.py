@@ -1,6 +1,7 @@
 """Findings for people: text for the terminal, one self-contained page with plots."""
 
 from nescio.report.audit_page import audit_page as audit_page
+from nescio.report.audit_page import escaping_templates as escaping_templates
 from nescio.report.audit_text import audit_text as audit_text
 from nescio.report.audit_text import command_text as command_text
 from nescio.report.audit_text import verdict_text as verdict_text

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -48,17 +49,9 @@ def _rendered(found: Findings | RegressionFindings, cut: Cut) -> str:
 
 def page_template(name: str, *, rows: int | None = None) -> Any:
     """A page in this look, which is escaped; rows: of a table, at most."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup, escape
 
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_file),
-        finalize=_harmless,
-    )
+    made = escaping_templates(_file, lambda text: readable(text, f"\n{SPACE}"))
     made.filters["joined"] = lambda text: text.replace(" %", f"{SPACE}%")
     made.filters["whole"] = lambda text: Markup(escape(printable(text, "\n")))
     made.filters["table"] = lambda table: Markup(html(table, rows=rows))
@@ -66,11 +59,26 @@ def page_template(name: str, *, rows: int | None = None) -> Any:
     return made.get_template(name)
 
 
-def _harmless(value: Any) -> Any:
-    """Names of users without control codes, such as marks that turn the text around; short."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return readable(value, f"\n{SPACE}")
-    return value
+def escaping_templates(read: Callable[[str], str], harmless: Callable[[str], str]) -> Any:
+    """Templates of Jinja, which escape everything.
+
+    read: the text of a template by its name.
+    harmless: what is shown of a text of others, without control codes.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    def shown(value: Any) -> Any:
+        plain = isinstance(value, str) and not hasattr(value, "__html__")
+        return harmless(value) if plain else value
+
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(read),
+        finalize=shown,
+    )
 
 
 @cache

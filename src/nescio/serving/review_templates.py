@@ -28,16 +28,9 @@ def rendered(name: str, **content: Any) -> str:
 @cache
 def _templates() -> Any:
     """The templates, which escape everything."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from nescio.report import escaping_templates
 
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(file_text),
-        finalize=_harmless,
-    )
+    made = escaping_templates(file_text, _harmless)
     made.filters["moment"] = _moment
     made.filters["quoted"] = quote
     made.globals["said"] = said
@@ -48,11 +41,9 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _harmless(value: Any) -> Any:
-    """Texts of others without control codes, such as marks that turn the text around."""
-    if isinstance(value, str) and not hasattr(value, "__html__"):
-        return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in value)
-    return value
+def _harmless(text: str) -> str:
+    """A text of others without control codes, such as marks that turn the text around."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
 @cache
