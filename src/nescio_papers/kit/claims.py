@@ -1,21 +1,205 @@
-"""Claims of a paper, judged."""
+"""Claims of a paper, judged: each by numbers with intervals, and by limits that stand beside them.
 
+A claim is a sentence and the facts that it states. A fact is a number, its interval, and the side
+of a limit on which it is if the sentence is right. The verdict follows from the facts:
+
+- holds: every fact does, over its whole interval;
+- does not hold: none does, over its whole interval;
+- holds in part: some do, and some do not;
+- not reached here: what the claim presupposes failed, so that it was not tested;
+- open: a quick run, or an interval with the limit inside.
+"""
+
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from nescio_papers.kit.experiment import Claim, Settings
+from nescio.core import NescioError
+
+if TYPE_CHECKING:
+    from nescio_papers.kit.experiment import Settings
+
+HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
+NOT_REACHED, OPEN = "not reached here", "open"
+VERDICTS = (HOLDS, IN_PART, FAILS, NOT_REACHED, OPEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A number, its interval, and the side of a limit on which it is if the claim is right.
+
+    what: what the number is, in words.
+    value: the number.
+    low, high: its 95 % interval; both the number itself where it is exact.
+    above: the limit it must be above; None: see `below`.
+    below: the limit it must be below; exactly one of the two.
+    exact: why there is no interval: what is proved, or counted in full. Empty: there is one.
+    form: how numbers are written, a format of Python.
+    """
+
+    what: str
+    value: float
+    low: float
+    high: float
+    above: float | None = None
+    below: float | None = None
+    exact: str = ""
+    form: str = ".3g"
+
+    def __post_init__(self) -> None:
+        if (self.above is None) == (self.below is None):
+            raise NescioError(f"{self.what}: a fact is above a limit, or below one; give one limit")
+        if not self.exact and self.low == self.high:
+            raise NescioError(
+                f"{self.what}: a verdict needs an interval; give one, or say in exact= why the "
+                "number has none"
+            )
+        if not math.isnan(self.value) and not self.low <= self.value <= self.high:
+            raise NescioError(
+                f"{self.what}: {self.value} is not in its interval {self.low} to {self.high}"
+            )
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is on its side of the limit, over the whole interval."""
+        if any(map(math.isnan, (self.value, self.low, self.high))):
+            return OPEN
+        if self.above is not None:
+            return HOLDS if self.low > self.above else FAILS if self.high <= self.above else OPEN
+        assert self.below is not None
+        return HOLDS if self.high < self.below else FAILS if self.low >= self.below else OPEN
+
+    def __str__(self) -> str:
+        """The number, its interval and the limit."""
+        found = f"{self.value:{self.form}}"
+        if not self.exact:
+            found += f" ({self.low:{self.form}} to {self.high:{self.form}})"
+        side, limit = ("above", self.above) if self.above is not None else ("below", self.below)
+        return f"{self.what} {found}, expected {side} {limit:g}"
+
+
+def fact(
+    what: str,
+    value: float,
+    interval: Sequence[float],
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    form: str = ".3g",
+) -> Fact:
+    """A measured number with its 95 % interval, and the limit of the claim.
+
+    what: what the number is, in words.
+    value: the number.
+    interval: the lower and the upper end.
+    above, below: the limit that it must be above, or below.
+    form: how numbers are written.
+    """
+    low, high = (float(end) for end in interval)
+    return Fact(
+        what=what, value=float(value), low=low, high=high, above=above, below=below, form=form
+    )
+
+
+def exactly(
+    what: str,
+    value: float,
+    *,
+    why: str,
+    above: float | None = None,
+    below: float | None = None,
+    form: str = ".3g",
+) -> Fact:
+    """A number without sampling error: proved, computed in closed form, or counted in full.
+
+    what: what the number is, in words.
+    value: the number; a statement that is true or false is 1 or 0, above 0.5.
+    why: why it has no interval.
+    above, below: the limit that it must be above, or below.
+    form: how numbers are written.
+    """
+    number = float(value)
+    return Fact(
+        what=what,
+        value=number,
+        low=number,
+        high=number,
+        above=above,
+        below=below,
+        exact=why,
+        form=form,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence of a source that states a finding, and what was measured.
+
+    source: where it is written: "Ulmer and Cinà, section 6".
+    sentence: the sentence.
+    facts: the numbers that it is judged by; together they are the rule.
+    needs: facts that must hold for the claim to be tested at all, such as a test error.
+    note: what else there is to know, such as the published numbers.
+    quick: whether it comes from a quick run, which judges nothing.
+    """
+
+    source: str
+    sentence: str
+    facts: Sequence[Fact]
+    needs: Sequence[Fact] = ()
+    note: str = ""
+    quick: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        if not self.facts:
+            raise NescioError(f"a claim is judged by at least one fact: {self.sentence!r} has none")
+
+    @property
+    def verdict(self) -> str:
+        """One of the five words."""
+        if self.quick:
+            return OPEN
+        if any(need.verdict != HOLDS for need in self.needs):
+            return NOT_REACHED
+        found = {one.verdict for one in self.facts}
+        if {HOLDS, FAILS} <= found:
+            return IN_PART
+        return OPEN if OPEN in found else found.pop()
+
+    @property
+    def measured(self) -> str:
+        """The facts, what the claim presupposes where that failed, and the note, in words."""
+        failed = [f"not tested, since {need}" for need in self.needs if need.verdict != HOLDS]
+        return "; ".join(filter(None, [*failed, *map(str, self.facts), self.note]))
+
+    def to_json(self) -> dict[str, object]:
+        """The claim with its verdict, as JSON."""
+        return {
+            "source": self.source,
+            "sentence": self.sentence,
+            "measured": self.measured,
+            "verdict": self.verdict,
+            "facts": [_as_json(one) for one in self.facts],
+            "needs": [_as_json(one) for one in self.needs],
+        }
+
+
+def _as_json(one: Fact) -> dict[str, object]:
+    given = {name: value for name, value in vars(one).items() if value not in (None, "")}
+    return {**given, "verdict": one.verdict}
+
+
+def judged(settings: "Settings", claims: Sequence[Claim]) -> list[Claim]:
+    """The claims, left open in a quick run: its networks have hardly learned anything."""
+    return [replace(claim, quick=True) if settings.quick else claim for claim in claims]
 
 
 def verdict(holds: object, partly: object = False) -> str:
-    """The verdict on a claim."""
-    return "holds" if holds else "partly" if partly else "fails"
+    """To be removed: the verdict on a claim without facts."""
+    return HOLDS if holds else IN_PART if partly else FAILS
 
 
 def verdict_of(*facts: object) -> str:
-    """The verdict on a claim that holds where all facts do, and in part where some do."""
+    """To be removed: the verdict on a claim without facts."""
     return verdict(all(facts), any(facts))
-
-
-def judged(settings: Settings, claims: Sequence[Claim]) -> list[Claim]:
-    """The claims, left open in a quick run: its networks have hardly learned anything."""
-    return [replace(claim, verdict="open") if settings.quick else claim for claim in claims]

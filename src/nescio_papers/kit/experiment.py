@@ -26,12 +26,12 @@ from nescio.core import (
     write_json,
 )
 from nescio.core.running import progress
+from nescio_papers.kit.claims import Claim, judged
 from nescio_papers.kit.summary import summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VERDICTS = ("holds", "partly", "fails", "open")
 EXPERIMENT, PART = "experiment", "part of an experiment"  # kinds of files
 RECORD = ("title", "numbers", "figures", "comparisons", "claims", "text", "seconds")
 
@@ -66,26 +66,6 @@ class Settings:
     def unit(self) -> str:
         """The name of the unit of entropies."""
         return "bits" if self.bits else "nats"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a source that states a finding, and what was measured.
-
-    source: where it is written: "Ulmer and Cinà, section 6".
-    sentence: the sentence.
-    measured: the number that supports or refutes it, in words.
-    verdict: `"holds"`, `"partly"`, `"fails"` or `"open"`.
-    """
-
-    source: str
-    sentence: str
-    measured: str
-    verdict: str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise NescioError(f"a verdict is one of {', '.join(VERDICTS)}, got {self.verdict!r}")
 
 
 @dataclass(frozen=True)
@@ -149,11 +129,15 @@ class Part:
     name: name of the part.
     title: its title.
     run: function from settings to findings.
+    judge: function from the numbers of the findings, as JSON has them, to claims; None: the claims
+      are in the findings. It is asked whenever a summary is written, so that the verdicts on
+      numbers measured long ago follow the rules of today.
     """
 
     name: str
     title: str
     run: Callable[[Settings], Findings]
+    judge: Callable[[Mapping[str, Any]], Sequence[Claim]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,13 +199,21 @@ def _run_parts(
             path = folder / f"{part.name}.json"
             advance(0, lambda part=part: part.title)  # type: ignore[misc]
             if path.exists():
-                done[part.name] = _read(path)
+                done[part.name] = _with_claims(part, settings, _read(path))
             elif not only or part.name in only:
-                done[part.name] = _run(part, settings, folder)
+                done[part.name] = _with_claims(part, settings, _run(part, settings, folder))
             advance(1, lambda part=part: part.title)  # type: ignore[misc]
     write_json(folder / "results.json", {"experiment": experiment.name, "parts": done})
     write_atomically(folder / "summary.md", summary(experiment, settings, done))
     return folder / "summary.md"
+
+
+def _with_claims(part: Part, settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
+    """The record of a part, with its claims judged now where it has a judge."""
+    if part.judge is None:
+        return record
+    claims = judged(settings, part.judge(record["numbers"]))
+    return {**record, "claims": finite([claim.to_json() for claim in claims])}
 
 
 def numbers_of(settings: Settings, part: str) -> dict[str, Any]:
@@ -274,7 +266,7 @@ def _run(part: Part, settings: Settings, folder: Path) -> dict[str, Any]:
         "numbers": result.numbers,
         "figures": {name: result.captions.get(name, "") for name in result.figures},
         "comparisons": [asdict(row) for row in result.comparisons],
-        "claims": [asdict(claim) for claim in result.claims],
+        "claims": [claim.to_json() for claim in result.claims],
         "text": result.text,
         "seconds": round(time.monotonic() - start, 1),
     }

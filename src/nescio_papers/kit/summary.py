@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nescio_papers.kit.experiment import Experiment, Settings
 
-MARKS = {"holds": "holds", "partly": "holds in part", "fails": "does not hold", "open": "open"}
-
 
 def summary(
     experiment: "Experiment", settings: "Settings", done: Mapping[str, Mapping[str, Any]]
@@ -52,7 +50,7 @@ def _comparisons(rows: list[Mapping[str, Any]]) -> str:
 
 
 def _claims(claims: list[Mapping[str, Any]]) -> str:
-    cells = [[c["source"], c["sentence"], c["measured"], MARKS[c["verdict"]]] for c in claims]
+    cells = [[c["source"], c["sentence"], c["measured"], c["verdict"]] for c in claims]
     return table(["where", "the source says", "measured", "verdict"], cells)
 
 

@@ -16,8 +16,9 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, add_title, per_cent, with_look
 from nescio.training.train import train
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import verdict_of
-from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.shares import mean_range, percent, share
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.blobs import trained_blobs

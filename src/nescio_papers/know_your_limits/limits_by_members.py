@@ -18,8 +18,9 @@ from nescio import nets
 from nescio.core import Categorical, measures
 from nescio.geometry.rays.limit_map import LimitMap, limit_map
 from nescio.models.model import Model
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import verdict, verdict_of
-from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.shares import mean_range, percent
 from nescio_papers.kit.summary import table
 from nescio_papers.know_your_limits.limit_figures import figure_of_circles, figure_of_members

@@ -11,8 +11,9 @@ from nescio.core import NescioError, kept
 from nescio.metrics import accuracy
 from nescio.monitoring import shift
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import verdict
-from nescio_papers.kit.experiment import Claim, Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.shares import between, mean_range
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import verdict
-from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
+from nescio_papers.kit.experiment import Comparison, Findings, Settings
 from nescio_papers.kit.shares import at_least, mean_range, percent, share
 from nescio_papers.know_your_limits.models import END, MANY, PLAIN, SINGLE, Network, trained, world
 from nescio_papers.know_your_limits.ray_figures import LAST, figure_of_example, figure_of_rays

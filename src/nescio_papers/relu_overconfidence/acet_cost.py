@@ -12,8 +12,9 @@ from nescio.evaluation import compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import describe
 from nescio.training.train import train
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
+from nescio_papers.kit.experiment import Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug

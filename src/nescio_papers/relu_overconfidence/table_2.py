@@ -13,8 +13,9 @@ from nescio.core import kept
 from nescio.data import uniform_noise
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import judged, verdict_of
-from nescio_papers.kit.experiment import Claim, Comparison, Findings, Settings
+from nescio_papers.kit.experiment import Comparison, Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.shares import percent
 from nescio_papers.kit.stores import folder_of, slug

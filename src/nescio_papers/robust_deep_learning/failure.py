@@ -29,9 +29,10 @@ from nescio.models.model import Model
 from nescio.report.comparison_tables import THOUSANDTHS
 from nescio.report.render import METRICS
 from nescio.training.train import train
+from nescio_papers.kit import Claim
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.experiment import Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.samples import sample

@@ -11,8 +11,9 @@ from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.scoring import observe_given
 from nescio.metrics import delong_test
 from nescio.models.model import Model
+from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import judged, verdict_of
-from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.experiment import Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.nested import nested, rows_of
 from nescio_papers.kit.stores import folder_of

@@ -22,9 +22,10 @@ from nescio.models import Predictor
 from nescio.models.model import Model
 from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
+from nescio_papers.kit import Claim
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Claim, Findings, Settings, absent, joined
+from nescio_papers.kit.experiment import Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
 from nescio_papers.kit.nested import curves_of
 from nescio_papers.kit.stores import folder_of
