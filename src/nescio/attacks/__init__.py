@@ -1,6 +1,7 @@
 """Attacks: the point near an input where an objective is highest."""
 
 from nescio.attacks.ascent import Ascent as Ascent
+from nescio.attacks.ascent import crossing_step as crossing_step
 from nescio.attacks.judge import Judged as Judged
 from nescio.attacks.named import Attacked as Attacked
 from nescio.attacks.named import adversarial_noise as adversarial_noise

@@ -214,5 +214,17 @@ class Ascent:
         return norm.steepest(_rows(slope, lead)).view_as(x)
 
 
+def crossing_step(radius: float | None, steps: int, step: float | None) -> float | None:
+    """The length of a step, or a longer one where `steps` of them could not cross the ball.
+
+    radius: radius of the ball; None: the whole box, where the step stays.
+    steps: number of steps.
+    step: length of a step; None stays None, which crosses.
+    """
+    if radius is None or step is None or steps < 1:
+        return step
+    return max(step, 2 * radius / steps)
+
+
 def _rows(x: Tensor, lead: int) -> Tensor:
     return x.flatten(lead).flatten(0, lead - 1)

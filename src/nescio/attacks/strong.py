@@ -162,9 +162,9 @@ def strong_samples(
     searches: dict[str, Search] = {
         LABELS + PLAIN: partial(ways.random, lost, steps=steps, step=step, turns=range(1)),
         LABELS + HALVING: partial(ways.at_inputs, lost, **halved),
-        LABELS + LEAKING: partial(ways.at_inputs, leaking(lost), **halved),
+        LABELS + LEAKING: partial(ways.random, leaking(lost), turns=range(1, 2), **halved),
         HALVING: partial(ways.at_inputs, wrong, **halved),
-        LEAKING: partial(ways.at_inputs, leaking(wrong), **halved),
+        LEAKING: partial(ways.random, leaking(wrong), turns=range(2, 3), **halved),
         CLASSES: partial(ways.class_by_class, source, count=classes, **halved),
     }
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
