@@ -40,6 +40,7 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
+RENEW, FROM_DATA = 3, 0.75  # of networks with BatchNorm
 SMALL = 1 / 15  # a small step, as a share of the radius: 0.02 of 0.3
 
 
@@ -83,7 +84,7 @@ def acet(
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
     What is None is chosen by the network: with BatchNorm, 8 steps of a fifteenth of the radius, the
-    uniform form, inputs renewed after 12 visits, half of them started at training inputs; start
+    uniform form, inputs renewed after 3 visits, most of them started at training inputs; start
     such a network from a trained one (`nescio.train(..., start=model)`), or give `weight_ramp`.
     Without BatchNorm, the free step alone and the form "max".
 
@@ -185,8 +186,8 @@ def _search(
         free=0.5 * alone if free is None else free,
         ramp=0.3 * alone if ramp is None else ramp,
         form=form or ("uniform" if steps else "max"),
-        renew=(12 * deep if renew is None else renew) or None,
-        from_data=0.5 * deep if from_data is None else from_data,
+        renew=(RENEW * deep if renew is None else renew) or None,
+        from_data=FROM_DATA * deep if from_data is None else from_data,
     )
 
 

@@ -68,25 +68,20 @@ def on_noise(loss: Callable[..., Loss], *, decay: float = DECAY, **options: Any)
     return make
 
 
-def on_noise_and_near(*, decay: float, share: float, pool: int, stock: int) -> MakeLoss:
+def on_noise_and_near(*, decay: float, share: float, near: float, pool: int) -> MakeLoss:
     """ACET on noise images that take turns, and CEDA on others, which are never attacked.
 
-    share: number of images of either kind for each training image.
+    share: number of images that are not attacked, for each training image.
+    near: number of attacked ones.
     pool: how many attacked images take turns.
-    stock: how many there are to renew them from.
     """
 
     def make(x: Tensor, seed: int) -> Loss:
-        noise = paper_noise(x, seed=seed)
-        near = losses.acet(
-            losses.nll(),
-            stored(noise, stock),
-            pool=min(pool, stock),
-            share=share,
-            weight_ramp=0.1,
-            form="uniform",
+        noise = stored(paper_noise(x, seed=seed), len(x))
+        attacked = losses.acet(
+            losses.nll(), noise, pool=min(pool, len(x)), share=near, weight_ramp=0.1
         )
-        both = losses.ceda(near, stored(noise, len(x)), share=share, form="uniform")
+        both = losses.ceda(attacked, noise, share=share, form="uniform")
         return losses.weight_decay(both, strength=decay)
 
     return make
@@ -158,11 +153,11 @@ COLOR = Recipe(
     losses={
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),
-        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=1000, stock=4000),
+        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, near=0.5, pool=512),
     },
     columns=(PLAIN, CEDA, ACET),
     start={CEDA: PLAIN, ACET: PLAIN},
-    own={CEDA: {"learning_rate": 0.02}, ACET: {"learning_rate": 0.02}},
+    own={CEDA: {"learning_rate": 0.02}, ACET: {"learning_rate": 0.05}},
 )
 NUMBERS = replace(COLOR, options={**COLOR.options, "augment": [crops(4)]})  # never mirrored
 RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}
