@@ -180,6 +180,9 @@ def test_what_an_input_costs():
     strong_noise(net, HALF, starts=torch.rand(20, WIDE))
     assert net.passes.count(True) == 370
     assert net.passes.count(False) == 41
+    net.passes.clear()
+    strong_samples(net, HALF, torch.arange(4))
+    assert net.passes.count(True) == 227
 
 
 def test_the_batch_size_does_not_matter_with_starts():
