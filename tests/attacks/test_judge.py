@@ -29,10 +29,11 @@ class Logits(nn.Module):
     def __init__(self, function):
         super().__init__()
         self.function, self.one = function, nn.Parameter(torch.ones(()))
-        self.passes = []
+        passes = self.passes = []
+        self.note = lambda: passes.append(torch.is_grad_enabled())  # in copies of the network too
 
     def forward(self, x):
-        self.passes.append(torch.is_grad_enabled())
+        self.note()
         return self.one * self.function(x.flatten(1))
 
 
@@ -91,7 +92,8 @@ def test_a_region_around_data_is_found_only_from_the_data():
         far = (x - image).abs().mean(1)
         return torch.where(far < 0.05, 4 * (1 - far / 0.05), torch.zeros(()))
 
-    data = torch.cat([torch.rand(30, WIDE), image[None], torch.rand(30, WIDE)])
+    near = image[None] + 0.01 * torch.rand(WIDE)
+    data = torch.cat([torch.rand(30, WIDE), near, torch.rand(30, WIDE)])
     blind = strong_noise(two(around), HALF)
     assert blind.blind.all()
     assert set(blind.by) == {"input"}
@@ -99,7 +101,8 @@ def test_a_region_around_data_is_found_only_from_the_data():
     found = strong_noise(two(around), HALF, starts=data)
     assert found.wins == {FROM_DATA: 4}
     assert not found.blind.any()
-    torch.testing.assert_close(found.value, torch.full((4,), 4.0), rtol=1e-2, atol=0)
+    assert (found.value > 3.75).all()  # higher than where it started, near the top of 4
+    assert (found.value > around(near)).all()
     assert strong_noise(two(around), HALF, starts=torch.rand(20, WIDE)).blind.all()
 
 
@@ -165,12 +168,12 @@ def test_it_is_never_below_its_attacks_nor_its_inputs(monkeypatch):
 
 def test_settled_inputs_are_left_out_of_what_follows():
     """A confidence of 0.999 after the plain steps: their 200 passes, and no more."""
-    net = two(lambda x: 30 * x.mean(1))
+    net = two(lambda x: 10 * x.mean(1))
     found = strong_noise(net, HALF, starts=HALF)
     assert found.wins == {PLAIN: 4}
     assert net.passes.count(True) == 200
     net.passes.clear()
-    assert strong_noise(net, HALF, steps=0, enough=14.0).wins == {"input": 4}
+    assert strong_noise(net, HALF, steps=0, enough=4.0).wins == {"input": 4}
     assert True not in net.passes
 
 
@@ -218,7 +221,7 @@ def test_class_confidence_is_the_negative_of_label_loss():
 def against(x):
     """Class 0 is the label. To the right eight classes gain together, to the left one alone."""
     away = x.mean(1) - 0.5
-    label = torch.full_like(away, 1.0)
+    label = torch.full_like(away, 1.5)
     return torch.stack([label, -10 * away, *(12 * away for _ in range(8))], 1)
 
 
@@ -269,7 +272,7 @@ def test_they_work_where_gradients_are_off():
         ({"data_starts": True}, "data_starts must be a whole number"),
         ({"classes": 1.5}, "classes must be a whole number"),
         ({"radius": 2.0}, "leaves the box"),
-        ({"high": 0.1}, "outside the box"),
+        ({"high": 0.4}, "outside the box"),
         ({"norm": "l3"}, "unknown norm"),
         ({"halving_steps": -1}, "steps must be a whole number"),
     ],
