@@ -96,7 +96,7 @@ def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> St
 
 
 def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
-    """Test images under several attacks, of which the surest of a wrong class counts.
+    """Test images under several attacks, of which the most confident of a wrong class counts.
 
     Those still classified correctly are dropped by the rule of the paper's row.
 
@@ -124,8 +124,8 @@ def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
         tied = sure < REJECTED / in_dist.classes
         return moved[(named != labels[attack.chosen(len(labels))]) | tied]
 
-    text = f"the surest wrong class of several attacks, {steps} halved steps each, misclassified"
-    return Stronger(f"{text}, and {attack.description}", make, judge)
+    text = f"confidence in a wrong class, the best of several attacks, {steps} halved steps each"
+    return Stronger(f"{text}, misclassified, and {attack.description}", make, judge)
 
 
 def without_gradient(model: Model, x: Tensor) -> float:
