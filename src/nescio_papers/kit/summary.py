@@ -50,8 +50,14 @@ def _comparisons(rows: list[Mapping[str, Any]]) -> str:
 
 
 def _claims(claims: list[Mapping[str, Any]]) -> str:
-    cells = [[c["source"], c["sentence"], c["measured"], c["verdict"]] for c in claims]
+    cells = [[c["source"], c["sentence"], c["measured"], _word(c)] for c in claims]
     return table(["where", "the source says", "measured", "verdict"], cells)
+
+
+def _word(claim: Mapping[str, Any]) -> str:
+    """The verdict; one that no facts stand behind is marked."""
+    older = claim.get("rule") == "older"
+    return f"{claim['verdict']} (by an older rule)" if older else str(claim["verdict"])
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

@@ -20,8 +20,9 @@ from nescio_papers import (
     named,
     run_experiment,
 )
-from nescio_papers.kit import numbers_of
+from nescio_papers.kit import exactly, fact, numbers_of
 
+WET = fact("wetness", 0.9, (0.8, 1.0), above=0.5)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -84,12 +85,11 @@ class Paper:
             numbers={"twice": 2 * first["entropy"], "listed": first["3"]},
             claims=[
                 Claim(
-                    "section 1",
-                    "All swans are white.",
-                    "1 of 9 is black",
-                    verdict="fails",
+                    source="section 1",
+                    sentence="All swans are white.",
+                    facts=[exactly("share", 8 / 9, why="all were counted", above=1)],
                 ),
-                Claim("section 2", "Water is wet.", "it was", verdict="holds"),
+                Claim(source="section 2", sentence="Water is wet.", facts=[WET], note="as known"),
             ],
         )
 
@@ -131,8 +131,9 @@ def test_the_summary_holds_every_comparison_and_claim(paper, tmp_path):
     assert "Some words." in text
     assert "| accuracy | 0.96 | 0.9712 | of the best |" in text
     assert "| not \\| printed | – | 1.235e+04 |  |" in text
-    assert "| section 1 | All swans are white. | 1 of 9 is black | does not hold |" in text
-    assert "| section 2 | Water is wet. | it was | holds |" in text
+    swans = "share 0.889, expected above 1"
+    assert f"| section 1 | All swans are white. | {swans} | does not hold |" in text
+    assert f"| section 2 | Water is wet. | {WET}; as known | holds |" in text
     assert "Not run" not in text
     for part in ("first", "second", "third"):
         assert f"## The {part} part" in text
@@ -258,11 +259,6 @@ def test_progress_names_the_part(paper, tmp_path, capsys):
     assert "paper" in err
     assert "3/3" in err
     assert "The third part" in err
-
-
-def test_a_verdict_is_one_of_four():
-    with pytest.raises(NescioError, match="one of holds, partly, fails, open, got 'maybe'"):
-        Claim("", "", "", verdict="maybe")
 
 
 def test_names_with_hyphens_or_underscores():
