@@ -7,6 +7,7 @@ import click
 from nescio.cli import options as opt
 from nescio.cli.options import option
 from nescio.cli.verbs import Verb
+from nescio.core import NescioError
 
 # fmt: off
 PARAMETERS = [
@@ -60,14 +61,26 @@ def reproduce(
     if experiment is None:
         click.echo(listing())
         return
-    opt.resumable()
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
     if judge_only:
         if parts or again:
             raise click.UsageError("--judge-only runs no part; leave --part and --again out")
-        found = judge_experiment(chosen, folder)
-    else:
-        settings["engine"] = opt.engine_named(engine, address)
-        found = reproduced(chosen, folder, settings=Settings(**settings), only=parts, again=again)
-    click.echo(f"summary: {found.summary}")
+        click.echo(judge_experiment(chosen, folder).told())
+        return
+    opt.resumable()
+    settings["engine"] = opt.engine_named(engine, address)
+    found = reproduced(
+        chosen,
+        folder,
+        settings=Settings(**settings),
+        only=parts,
+        again=again,
+        tell=lambda plan: click.echo(plan, err=True),
+    )
+    click.echo(found.told())
+    if found.nothing:
+        raise NescioError(
+            "nothing could be run: every part that was asked for lacks what it needs; the lines "
+            "above say what that is, and how to get it"
+        )

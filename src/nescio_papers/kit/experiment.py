@@ -138,7 +138,6 @@ class Experiment:
     title: title of the paper.
     source: the paper, and the part of it that is reproduced.
     needs: data and extras that it needs.
-    minutes: minutes of the quick and of the full version, on two cores.
     parts: the parts.
     """
 
@@ -146,5 +145,4 @@ class Experiment:
     title: str
     source: str
     needs: str
-    minutes: tuple[float, float]
     parts: tuple[Part, ...]

@@ -22,7 +22,7 @@ from nescio.core import (
     write_json,
 )
 from nescio.version import VERSION
-from nescio_papers.kit.claims import FAILS, IN_PART
+from nescio_papers.kit.claims import FAILS, IN_PART, judged
 from nescio_papers.kit.experiment import Experiment, Findings, Part, Settings
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Records:
             "numbers": found.numbers,
             "figures": {name: found.captions.get(name, "") for name in found.figures},
             "comparisons": [asdict(row) for row in found.comparisons],
-            "claims": [claim.to_json() for claim in found.claims],
+            "claims": [claim.to_json() for claim in judged(self.settings, found.claims)],
             "text": found.text,
             "seconds": round(seconds, 1),
             "skipped": dict(found.skipped),
