@@ -84,6 +84,7 @@ def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
         comparisons=_comparisons(block, numbers),
         claims=judged(settings, claims_of(numbers)),
         text=_text(block, whole, numbers),
+        skipped={one.name: one.absent for one in whole.sets if one.absent},
     )
 
 
@@ -193,6 +194,8 @@ def _absent(name: str, missing: Absent) -> Findings:
     return Findings(
         numbers={"block": name, "absent": missing.why, "published": rows_of(name)},
         text=f"{text}\n\n{table(header, rows)}",
+        skipped={name: missing.why},
+        empty=True,
     )
 
 
