@@ -28,7 +28,8 @@ from nescio_papers.deep_ensembles.cubic_world import (
     cubic_net,
 )
 from nescio_papers.deep_ensembles.spiral_world import spiral_net
-from nescio_papers.deep_ensembles.threefry import key_of, normal, shuffled, split
+from nescio_papers.deep_ensembles.threefry import Floats, key_of, normal, shuffled, split
+from nescio_papers.kit import Settings
 
 INITIAL = (624.8802, 864.7967, 544.54504, 532.7735, 617.4408, 685.33264)  # as printed
 FINAL = (9.232912, 3.532995, 5.225137, 3.0285718, 8.246596, 6.4121294)
@@ -36,7 +37,8 @@ SCALES = (0.05341477, 0.12899350, 0.06450740, 0.18599582, 0.02181395, 0.17893712
 STEADY = (0, 1, 4, 5)  # networks that end at the printed losses, however sums are rounded
 ACCURACY, NLL = 0.964, 0.106  # of the spiral's ensemble, on the training data
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs (M, N, O) and targets to losses (M,)
-Batches = Callable[[int], tuple[Tensor, Tensor]]  # a step to inputs and targets (M, N, ...)
+Batches = Callable[[], tuple[Tensor, Tensor]]  # inputs and targets (M, N, ...)
+CUBIC_STEPS, SPIRAL_STEPS, QUICK_STEPS = 600, 300, 20
 
 
 @dataclass(frozen=True)
@@ -98,18 +100,42 @@ def starts(net: nn.Module, seeds: Sequence[int], scales: Sequence[float]) -> dic
     return dict(zip(names, stacks, strict=True))
 
 
-def _start(
-    shapes: Sequence[tuple[int, ...]], seed: int, scale: float
-) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+def _start(shapes: Sequence[tuple[int, ...]], seed: int, scale: float) -> list[Floats]:
     """The weights and biases of one network: a key a layer, and one left over."""
     keys = split(key_of(seed), len(shapes) // 2 + 1)
     own = [part for key in keys[:-1] for part in split(key)]
     return [np.float32(scale) * normal(key, s) for key, s in zip(own, shapes, strict=True)]
 
 
+def cubic_printed(
+    settings: Settings, adversarial: bool = False
+) -> tuple[tuple[Dataset, Regressor], ...]:
+    """The practical's six networks on the cubic, once for each of several orders of the points.
+
+    In exact arithmetic all orders give the same; the first is the practical's.
+
+    settings: what the caller chose.
+    adversarial: with the adversarial loss of the practical's code, which it prints no run of.
+    """
+    return tuple(_cubic_run(order, adversarial) for order in range(_orders(settings)))
+
+
+def spiral_printed(settings: Settings) -> tuple[tuple[Dataset, Model], ...]:
+    """The practical's four networks on the spiral, once for each of several orders of the points.
+
+    settings: what the caller chose.
+    """
+    steps = QUICK_STEPS if settings.quick else SPIRAL_STEPS
+    return tuple(_spiral_run(order, steps) for order in range(_orders(settings)))
+
+
+def _orders(settings: Settings) -> int:
+    return 2 if settings.quick else 5
+
+
 @cache
-def cubic_printed(adversarial: bool = False, steps: int = 600) -> tuple[Dataset, Regressor]:
-    """The practical's six networks on the cubic; adversarial: with the other loss of its code."""
+def _cubic_run(order: int, adversarial: bool) -> tuple[Dataset, Regressor]:
+    """Six networks; order 0 has the points as they were drawn, another one shuffles them."""
     data, scales = cubic_points()
     head = quirks.deviation_head()
     recipe = Recipe(
@@ -118,24 +144,18 @@ def cubic_printed(adversarial: bool = False, steps: int = 600) -> tuple[Dataset,
         score=lambda outputs, y: head.nll(outputs, y).mean(1),
         decay=0.0,
         rate=0.08,
-        steps=steps,
+        steps=CUBIC_STEPS,
         radius=RADIUS if adversarial else None,
     )
-    seeds = [10 * member for member in range(len(scales))]
-    x, y = (part.expand(len(scales), *part.shape) for part in data.train)
-    return data, Regressor(descend(recipe, starts(cubic_net(), seeds, scales), lambda _: (x, y)))
+    rows = torch.from_numpy(shuffled(key_of(order), 40)) if order else torch.arange(40)
+    x, y = (part[rows].expand(len(scales), *part.shape) for part in data.train)
+    begin = starts(cubic_net(), [10 * member for member in range(len(scales))], scales)
+    return data, Regressor(descend(recipe, begin, lambda: (x, y)))
 
 
 @cache
-def spiral_printed(
-    order: int = 0, adversarial: bool = False, steps: int = 300
-) -> tuple[Dataset, Model]:
-    """The practical's four networks on the spiral.
-
-    order: seed of the orders of the points, 0 in the practical; another one rounds sums otherwise.
-    adversarial: with the other loss of its code.
-    steps: number of steps.
-    """
+def _spiral_run(order: int, steps: int) -> tuple[Dataset, Model]:
+    """Four networks; order is the seed of the orders of the points at every step."""
     data, head, members = spiral_points(), categorical(), 4
     recipe = Recipe(
         make=spiral_net,
@@ -144,13 +164,12 @@ def spiral_printed(
         decay=1e-3,
         rate=0.1,
         steps=steps,
-        radius=spiral_world.RADIUS if adversarial else None,
+        radius=None,
     )
     key = key_of(order)
 
-    def batches(step: int) -> tuple[Tensor, Tensor]:
+    def batches() -> tuple[Tensor, Tensor]:
         nonlocal key
-        del step
         rows = []
         for _ in range(members):
             key, own = split(key)
@@ -158,8 +177,7 @@ def spiral_printed(
         chosen = torch.stack(rows)
         return data.train[0][chosen], data.train[1][chosen]
 
-    begin = starts(spiral_net(), range(members), [0.1] * members)
-    return data, descend(recipe, begin, batches)
+    return data, descend(recipe, starts(spiral_net(), range(members), [0.1] * members), batches)
 
 
 def descend(recipe: Recipe, begin: dict[str, Tensor], batches: Batches) -> Model:
@@ -167,15 +185,15 @@ def descend(recipe: Recipe, begin: dict[str, Tensor], batches: Batches) -> Model
 
     recipe: what the networks have in common.
     begin: stacked initial weights by name.
-    batches: inputs and targets of a step.
+    batches: called at every step; inputs and targets of all members.
     """
     net = recipe.make()
     forward = Stack(net)
     names, weights = list(begin), [t.clone().requires_grad_() for t in begin.values()]
     means, squares = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     history = []
-    for step in range(recipe.steps):
-        x, y = batches(step)
+    for _ in range(recipe.steps):
+        x, y = batches()
         score = _objective(recipe, forward, dict(zip(names, weights, strict=True)), x, y)
         slopes = torch.autograd.grad(score.sum(), weights)
         history.append(score.detach())
