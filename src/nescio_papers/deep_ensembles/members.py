@@ -194,12 +194,12 @@ def _claims(result: Mapping[str, Mapping[str, list[Sample]]]) -> list[Claim]:
 
 
 def _returns(world: str, nll: list[Sample]) -> list[Fact]:
-    """Twenty are better than one, and the first four more gain more than the next fifteen."""
+    """Twenty are better than one, and five have most of what twenty gain."""
     one, five, twenty = nll[0], nll[SIZES.index(5)], nll[-1]
-    first = f"NLL gained from one to five less from five to twenty, {world}"
+    first = f"share of that gain that five have, {world}"
     return [
         (twenty - one).fact(f"NLL on fresh data, twenty less one, {world}", below=0),
-        ((one - five) - (five - twenty)).fact(first, above=0),
+        ((one - five) / (one - twenty)).fact(first, above=0.6),
     ]
 
 

@@ -284,7 +284,7 @@ def _flagging(way: str, one: Mapping[str, Sample]) -> list[Fact]:
             above=0.5,
         ),
         one["auroc_off"].fact(
-            f"AUROC of the mixture's variance, beyond the data against on it, {way}", above=0.8
+            f"AUROC of the mixture's variance, beyond the data against on it, {way}", above=0.9
         ),
     ]
 
