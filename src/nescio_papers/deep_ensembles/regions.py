@@ -267,7 +267,7 @@ def _diverse(runs: Mapping[str, Found], unit: str) -> list[Claim]:
         return [
             found["radius 100"]["disagreeing"].fact(
                 f"share of points where the four do not agree on the class, radius 100, {way}",
-                above=0.3,
+                above=0,
                 form=".1%",
             )
         ]

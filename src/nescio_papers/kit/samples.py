@@ -24,9 +24,9 @@ class Sample:
 
     @property
     def half(self) -> float:
-        """Half the width of the 95 % interval of the mean, by Student's t."""
+        """Half the width of the 95 % interval of the mean, by Student's t; NaN where unknown."""
         count = len(self.values)
-        if count < 2:
+        if count < 2 or not all(map(math.isfinite, self.values)):
             return float("nan")
         width: float = stdtrit(count - 1, 0.975).item()
         return width * stdev(self.values) / math.sqrt(count)

@@ -161,7 +161,7 @@ def learned(*errors, step=10):
 def test_bald_must_fail_on_copies_where_batchbald_does_not(batch, bald, verdict):
     def ending(error):  # the labels end at 310, and 280 is a step
         near = [0.5] * 26 + [error] * 4
-        return learned([one - 0.001 for one in near], [one + 0.001 for one in near])
+        return learned([one - 0.0001 for one in near], [one + 0.0001 for one in near])
 
     rows = {BATCH: ending(batch), BALD: ending(bald)}
     assert active_verdicts._fails_on_copies(rows).verdict == verdict
