@@ -7,14 +7,17 @@ from nescio_papers.robust_deep_learning import (
     all_detectors,
     calibrating,
     dirichlet,
+    exploration_verdicts,
     exploration_worlds,
     failure,
     generalization,
     influence_checks,
     little_labels,
+    little_verdicts,
     mc_dropout,
     ood,
     poisoning,
+    poisoning_words,
     recurrent_sequences,
     segmentation_scenes,
     shift,
@@ -45,6 +48,13 @@ PARTS = {
     "shift": ("Under shift: what holds as digits move away", shift.run),
     "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
+JUDGES = {
+    "active-learning": active_digits.judge,
+    "little-labels": little_verdicts.judge,
+    "influence": influence_checks.judge,
+    "poisoning": poisoning_words.judge,
+    "exploration": exploration_verdicts.judge,
+}
 
 
 @experiments.register
@@ -59,5 +69,7 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        parts=tuple(
+            Part(name, title, run, JUDGES.get(name)) for name, (title, run) in PARTS.items()
+        ),
     )
