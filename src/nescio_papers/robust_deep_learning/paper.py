@@ -10,14 +10,18 @@ from nescio_papers.robust_deep_learning import (
     exploration_worlds,
     failure,
     generalization,
+    generalization_verdicts,
     influence_checks,
     little_labels,
     mc_dropout,
     ood,
     poisoning,
     recurrent_sequences,
+    recurrent_verdicts,
     segmentation_scenes,
+    segmentation_verdicts,
     shift,
+    shift_verdicts,
     stability_checks,
 )
 
@@ -45,6 +49,14 @@ PARTS = {
     "shift": ("Under shift: what holds as digits move away", shift.run),
     "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
+JUDGES = {
+    "dirichlet": dirichlet.judge,
+    "recurrent": recurrent_verdicts.judge,
+    "segmentation": segmentation_verdicts.judge,
+    "generalisation": generalization_verdicts.judge,
+    "shift": shift_verdicts.judge,
+    "stability": stability_checks.judge,
+}
 
 
 @experiments.register
@@ -60,5 +72,7 @@ def robust_deep_learning() -> Experiment:
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
         minutes=(7, 300),
-        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        parts=tuple(
+            Part(name, title, run, JUDGES.get(name)) for name, (title, run) in PARTS.items()
+        ),
     )
