@@ -11,6 +11,7 @@ from nescio_papers.robust_deep_learning import (
     exploration_worlds,
     failure,
     generalization,
+    generalization_verdicts,
     influence_checks,
     little_labels,
     little_verdicts,
@@ -19,8 +20,11 @@ from nescio_papers.robust_deep_learning import (
     poisoning,
     poisoning_words,
     recurrent_sequences,
+    recurrent_verdicts,
     segmentation_scenes,
+    segmentation_verdicts,
     shift,
+    shift_verdicts,
     stability_checks,
 )
 
@@ -54,6 +58,12 @@ JUDGES = {
     "influence": influence_checks.judge,
     "poisoning": poisoning_words.judge,
     "exploration": exploration_verdicts.judge,
+    "dirichlet": dirichlet.judge,
+    "recurrent": recurrent_verdicts.judge,
+    "segmentation": segmentation_verdicts.judge,
+    "generalisation": generalization_verdicts.judge,
+    "shift": shift_verdicts.judge,
+    "stability": stability_checks.judge,
 }
 
 
