@@ -51,6 +51,18 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {  # table 1
     PLAIN: {"widths": [25] * 3, "dropout": 0.014552, "learning_rate": 0.000538},
     DROPOUT: {"widths": [25] * 4, "dropout": 0.205046, "learning_rate": 0.000526},
 }
+CHOSEN: Mapping[str, Any] = {  # for Bayes-by-backprop, in the authors' code; table 1 has none
+    "widths": [25],
+    "learning_rate": 0.00689,
+    "dropout": 0.267797,
+    "share": 0.196422,
+    "prior_spread": 0.606531,
+    "narrow": 0.904837,
+    "mean": 0.284989,
+    "rho": -7.649002,
+    "anneal": True,
+    "beta": 0.102995,
+}
 BEST_SCORES = {PLAIN: 0.950, DROPOUT: 0.970, RELEASED: 0.936}  # of their searches
 TRIALS = {PLAIN: 200, DROPOUT: 200, BAYES: 200, MIXTURE: 100, RELEASED: 100}
 STARTS = tuple(range(1000, 1010))  # fresh ones: no trial has used them
@@ -96,7 +108,7 @@ def table_1(results: Results, *, seed: int) -> Findings:
     """Our best hyper-parameters beside the published ones, each judged again from fresh starts."""
     best = {model: records[0] for model, records in results.items()}
     again = {f"best {m}": _again(m, best[m]["parameters"], seed) for m in results}
-    again |= {f"published {m}": _again(m, PUBLISHED[m], seed) for m in PUBLISHED}
+    again |= {f"published {m}": _again(m, p, seed) for m, p in _published().items()}
     numbers = {
         "best": best,
         FRESH: again,
@@ -118,6 +130,11 @@ def _again(model: str, parameters: Mapping[str, Any], seed: int) -> dict[str, li
     points = half_moons(seed=100_123 + seed, train=POINTS, validation=0, test=0).train
     result = scores(model, parameters, starts=STARTS, seed=seed, epochs=EPOCHS, points=points)
     return {name: [float(one[name]) for one in result] for name in SCORES}
+
+
+def _published() -> dict[str, Mapping[str, Any]]:
+    """Table 1, and what the authors' code chose for Bayes-by-backprop, under both weights."""
+    return {**PUBLISHED, RELEASED: CHOSEN, MIXTURE: CHOSEN}
 
 
 def _within(results: Results) -> dict[str, int]:
@@ -144,9 +161,10 @@ def _comparisons(best: Mapping[str, Record], again: Mapping[str, Any]) -> list[C
             there = f"mean of {len(STARTS)} starts; {published:.4g} with table 1"
             rows.append(Comparison(f"{name}: {word} on fresh points", None, ours, note=there))
     for model, score in BEST_SCORES.items():
-        ours = fmean(again[f"best {model}"]["accuracy"])
+        ours = fmean(again[f"published {model}"]["accuracy"])
         note = "theirs is the balanced accuracy on training data, ours is on fresh points"
-        rows.append(Comparison(f"{TITLES[model]}: best of the search", score, ours, note=note))
+        words = f"{TITLES[model]}: accuracy with what they chose"
+        rows.append(Comparison(words, score, ours, note=note))
     return rows
 
 
@@ -154,8 +172,8 @@ def _text(best: Mapping[str, Record], again: Mapping[str, Any]) -> str:
     rows = []
     for model, record in best.items():
         rows.append([TITLES[model], "here", *_cells(record["parameters"], again[f"best {model}"])])
-        if model in PUBLISHED:
-            cells = _cells(PUBLISHED[model], again[f"published {model}"])
+        if model in _published():
+            cells = _cells(_published()[model], again[f"published {model}"])
             rows.append([TITLES[model], "published", *cells])
     header = ["model", "table 1", "widths", "learning rate", "other", "NLL", "accuracy", "MI"]
     return "\n\n".join(
