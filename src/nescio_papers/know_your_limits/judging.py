@@ -12,7 +12,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from nescio.conformal.coverage import binomial_interval
-from nescio_papers.kit import Fact, fact, mean_range, sample
+from nescio_papers.kit import Fact, Sample, fact, mean_range, sample
 
 Row = Mapping[str, Any]  # mean, low, high, and mostly values
 TINY = 1e-300
@@ -31,14 +31,19 @@ def half_width(row: Row, count: int = TRAININGS) -> float:
     if "values" in row:
         return _half(row["values"])
     if count < 2:
-        return math.nan
+        return math.inf
     most = math.sqrt(max(0.0, (row["high"] - row["mean"]) * (row["mean"] - row["low"])))
     width: float = stdtrit(count - 1, 0.975).item()
     return width * most / math.sqrt(count - 1)
 
 
 def _half(values: Sequence[float | None]) -> float:
-    return sample(math.nan if value is None else value for value in values).half
+    return half_or_inf(sample(math.nan if value is None else value for value in values))
+
+
+def half_or_inf(values: Sample) -> float:
+    """Half the width of the interval of a mean; of one value nothing is known, so it has no end."""
+    return math.inf if len(values.values) < 2 else values.half
 
 
 def of_share(

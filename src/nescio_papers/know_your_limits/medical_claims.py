@@ -5,6 +5,7 @@ from typing import Any
 
 from nescio_papers.kit import Claim, Fact, fact, percent, sample
 from nescio_papers.know_your_limits.claims import RELIABLE
+from nescio_papers.know_your_limits.judging import half_or_inf
 from nescio_papers.know_your_limits.patients import FACTORS
 
 Numbers = Mapping[str, Any]  # of all worlds, by name
@@ -34,6 +35,7 @@ def _wrong_units(worlds: Numbers) -> Claim:
     best = max(filter(is_measure, results), key=lambda name: results[name].mean)
     other = max((n for n in results if not is_measure(n)), key=lambda name: results[name].mean)
     one = results[best]
+    half = half_or_inf(one)
     blind = sum(results[name].mean < 0.5 for name in results if is_measure(name))
     return Claim(
         source="Ulmer and Cinà, section 5",
@@ -44,7 +46,7 @@ def _wrong_units(worlds: Numbers) -> Claim:
                 f"AUROC of the best measure, one of {len(one.values)} columns times "
                 f"{FACTORS[-1]:g} ({best})",
                 one.mean,
-                (one.mean - one.half, min(1.0, one.mean + one.half)),
+                (one.mean - half, min(1.0, one.mean + half)),
                 below=RELIABLE,
             )
         ],
@@ -91,6 +93,7 @@ def _discrete(worlds: Numbers) -> Claim:
         for name, own in worlds.items()
     }
     one = sample(gaps.values())
+    half = half_or_inf(one)
     shown = ", ".join(f"{name} {gap:+.2f}" for name, gap in gaps.items())
     better = percent(sum(gap > 0 for gap in gaps.values()) / len(gaps))
     return Claim(
@@ -102,7 +105,7 @@ def _discrete(worlds: Numbers) -> Claim:
                 f"AUROC of the best detector of rows less that of the best measure, mean of "
                 f"{len(gaps)} worlds",
                 one.mean,
-                (one.mean - one.half, one.mean + one.half),
+                (one.mean - half, one.mean + half),
                 above=0,
             )
         ],

@@ -58,7 +58,7 @@ def _longer(gains: Numbers) -> Claim:
 def _interval(what: str, value: float, own: Numbers, below: float) -> Fact:
     half = own.get("half_width_95")
     if half is None:
-        half = FEWEST * own["standard_error"] if "standard_error" in own else math.nan
+        half = FEWEST * own["standard_error"] if "standard_error" in own else math.inf
     return fact(what, value, (value - half, value + half), below=below)
 
 
@@ -103,4 +103,4 @@ def _rmse_claim(gaps: Numbers) -> Claim:
 def _share(own: Numbers) -> tuple[float, float]:
     """The mean difference and half the width of its interval, as shares of the other's mean."""
     half = own["half_width_95"]
-    return own["mean"] / own["MC dropout"], (math.nan if half is None else half) / own["MC dropout"]
+    return own["mean"] / own["MC dropout"], (math.inf if half is None else half) / own["MC dropout"]

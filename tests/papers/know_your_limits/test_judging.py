@@ -42,7 +42,8 @@ def test_the_interval_is_students_and_a_bound_on_it_where_values_are_absent():
     assert exact < half_width(without_values(VALUES)) < 1.5 * exact
     two = [0.1, 0.3]  # here the bound is reached
     assert half_width(without_values(two), 2) == pytest.approx(sample(two).half)
-    assert math.isnan(half_width(without_values([0.1]), 1))
+    assert half_width(without_values([0.1]), 1) == math.inf
+    assert of_number("n", over_trainings([0.1]), below=1).verdict == "open"
 
 
 def test_a_share_stays_a_share_and_one_that_never_varies_has_a_binomial_interval():
