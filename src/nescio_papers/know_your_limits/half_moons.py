@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from nescio.core import measures
 from nescio.report.plots.look import with_look
 from nescio_papers.kit import Comparison, Findings, Settings, percent
-from nescio_papers.know_your_limits.claims import surface_claims
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BAYES,
@@ -66,7 +65,6 @@ def surfaces(settings: Settings) -> Findings:
         figures=figures,
         captions=_captions(numbers, settings),
         comparisons=_comparisons(numbers),
-        claims=surface_claims(numbers, settings.unit),
         text=(
             f"Maps show the first of {seeds(settings)} trainings to the end; numbers are over all "
             "of them. Dots are training points. Colors run over the whole range a measure can "
