@@ -13,7 +13,13 @@ from nescio.evaluation.compare.comparison import MEAN
 from nescio.models.model import Model
 from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
 from nescio_papers.kit.nested import rows_of
-from nescio_papers.robust_deep_learning.networks import accuracy, compared, trained, weights_digest
+from nescio_papers.robust_deep_learning.networks import (
+    accuracy,
+    compared,
+    one_of,
+    trained,
+    weights_digest,
+)
 from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
 
 PART = "detectors"
@@ -58,24 +64,18 @@ def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
         epochs=sizes.epochs[block.name],
         members=sizes.seeds,
     )
-    tables = [_table(settings, block, in_dist, _member(model, i)) for i in range(model.members)]
+    tables = [_table(settings, block, in_dist, one_of(model, i)) for i in range(model.members)]
     first = tables[0]
     names = [n for n in first.subjects if all(n in one.subjects for one in tables)]
     means = {one.name: list(one.of) for one in first.sets if one.kind == "mean"}
     return {
         "seeds": len(tables),
-        "accuracy": [accuracy(_member(model, i), in_dist) for i in range(model.members)],
+        "accuracy": [accuracy(one_of(model, i), in_dist) for i in range(model.members)],
         "absent": {one.name: one.absent for one in first.sets if one.absent},
         "means": means,
         "left_out": dict(first.about.left_out),
         "detectors": {name: _means(tables, name) for name in names},
     }
-
-
-def _member(model: Model, index: int) -> Model:
-    """One of the networks by itself."""
-    tensors = {name: tensor[index : index + 1] for name, tensor in model.tensors.items()}
-    return Model(model.net, tensors, model.head)
 
 
 def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> Comparison:

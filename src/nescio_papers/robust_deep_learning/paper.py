@@ -6,14 +6,19 @@ from nescio_papers.robust_deep_learning import (
     active_digits,
     all_detectors,
     calibrating,
+    confidnet_plateau,
+    confidnet_words,
     dirichlet,
+    dropout_lecture,
     exploration_worlds,
     failure,
+    failure_verdicts,
     generalization,
     influence_checks,
     little_labels,
     mc_dropout,
     ood,
+    ood_verdicts,
     poisoning,
     recurrent_sequences,
     segmentation_scenes,
@@ -26,7 +31,9 @@ PARTS = {
     "detectors": ("All detectors on all OOD sets", all_detectors.run),
     "calibration": ("Calibration: reliability before and after", calibrating.run),
     "failure": ("Failure prediction: which answers are wrong?", failure.run),
+    "confidnet": ("ConfidNet trained to a plateau", confidnet_plateau.run),
     "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
+    "lenet": ("LeNet with dropout: a digit that turns, and errors by masks", dropout_lecture.run),
     "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
     "active-learning": ("Active learning: which images to label", active_digits.run),
     "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
@@ -45,6 +52,14 @@ PARTS = {
     "shift": ("Under shift: what holds as digits move away", shift.run),
     "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
 }
+JUDGES = {
+    "ood": ood_verdicts.judge,
+    "calibration": calibrating.judge,
+    "failure": failure_verdicts.judge,
+    "confidnet": confidnet_words.judge,
+    "mc-dropout": mc_dropout.judge,
+    "lenet": dropout_lecture.judge,
+}
 
 
 @experiments.register
@@ -60,5 +75,7 @@ def robust_deep_learning() -> Experiment:
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
         minutes=(7, 300),
-        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        parts=tuple(
+            Part(name, title, run, JUDGES.get(name)) for name, (title, run) in PARTS.items()
+        ),
     )
