@@ -11,6 +11,7 @@ from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.comparison import MEAN
 from nescio.models.model import Model
+from nescio_papers.kit import Comparison as Published
 from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
 from nescio_papers.kit.nested import rows_of
 from nescio_papers.robust_deep_learning.networks import (
@@ -20,7 +21,16 @@ from nescio_papers.robust_deep_learning.networks import (
     trained,
     weights_digest,
 )
-from nescio_papers.robust_deep_learning.sets import BLOCKS, Block, budget, in_data, near, ood_data
+from nescio_papers.robust_deep_learning.sets import (
+    BLOCKS,
+    PUBLISHED_AUROC,
+    PUBLISHED_NOTES,
+    Block,
+    budget,
+    in_data,
+    near,
+    ood_data,
+)
 
 PART = "detectors"
 EARLY, LAST = "1", "6"  # the first ReLU, pooled over the image; that before the last layer
@@ -29,6 +39,7 @@ WEIGHTS = (0.9, 0.1)  # the first layer speaks only where it is sure
 HELD = 10  # every tenth training image calibrates the combination
 KEYS = ("auroc", "aupr", "fpr_at_95_tpr")
 COSTS = ("fit_seconds", "score_seconds_per_1000", "bytes")
+WIDE = 0.8927  # mean AUROC of a wide residual network for CIFAR-10, maximum probability
 Numbers = Mapping[str, Any]
 
 
@@ -51,7 +62,31 @@ def _findings(settings: Settings, block: Block) -> Findings:
     if isinstance(in_dist, Absent):
         return absent(block.name, in_dist.why)
     numbers = _block(settings, block, in_dist)
-    return Findings(numbers=numbers, text="\n\n".join(_texts(block.name, numbers)))
+    return Findings(
+        numbers=numbers,
+        comparisons=_comparisons(block.name, numbers),
+        text="\n\n".join(_texts(block.name, numbers)),
+    )
+
+
+def _comparisons(name: str, numbers: Numbers) -> list[Published]:
+    """Published AUROCs of the maximum probability beside ours."""
+    rows = numbers["detectors"]["msp"]["rows"]
+    said = {
+        "MNIST": {row: (PUBLISHED_AUROC[row], PUBLISHED_NOTES[row]) for row in PUBLISHED_AUROC},
+        "CIFAR-10": {MEAN: (WIDE, "the logs of outlier exposure: a wide residual network, other "
+                            "OOD sets")},
+    }.get(name, {})  # fmt: skip
+    return [
+        Published(
+            f"trained on {name}, AUROC of the maximum probability: {row}",
+            value,
+            rows[row]["auroc"]["value"],
+            note=note,
+        )
+        for row, (value, note) in said.items()
+        if row in rows
+    ]
 
 
 def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:

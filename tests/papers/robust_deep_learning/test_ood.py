@@ -257,6 +257,11 @@ def test_all_detectors_are_averaged_over_trainings(run):
     assert kept[0].about.layers == (all_detectors.EARLY, all_detectors.LAST)
     knn = next(one for one in kept[0].about.subjects if one.name == "knn")
     assert knn.layers == (all_detectors.LAST,)
+    said = {row["what"]: row for row in parts["detectors"]["comparisons"]}
+    row = said["trained on MNIST, AUROC of the maximum probability: Fashion-MNIST"]
+    ours = parts["detectors"]["numbers"]["MNIST"]["detectors"]["msp"]["rows"][sets.FASHION]
+    assert (row["published"], row["ours"]) == (0.9931, ours["auroc"]["value"])
+    assert said["trained on CIFAR-10, AUROC of the maximum probability: mean, all"]["note"]
 
 
 def test_a_part_that_was_lost_is_made_of_what_was_kept(run, small, monkeypatch):
