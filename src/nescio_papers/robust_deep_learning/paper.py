@@ -14,6 +14,7 @@ from nescio_papers.robust_deep_learning import (
     failure,
     failure_verdicts,
     generalization,
+    generalization_verdicts,
     influence_checks,
     little_labels,
     mc_dropout,
@@ -21,8 +22,11 @@ from nescio_papers.robust_deep_learning import (
     ood_verdicts,
     poisoning,
     recurrent_sequences,
+    recurrent_verdicts,
     segmentation_scenes,
+    segmentation_verdicts,
     shift,
+    shift_verdicts,
     stability_checks,
 )
 
@@ -59,6 +63,12 @@ JUDGES = {
     "confidnet": confidnet_words.judge,
     "mc-dropout": mc_dropout.judge,
     "lenet": dropout_lecture.judge,
+    "dirichlet": dirichlet.judge,
+    "recurrent": recurrent_verdicts.judge,
+    "segmentation": segmentation_verdicts.judge,
+    "generalisation": generalization_verdicts.judge,
+    "shift": shift_verdicts.judge,
+    "stability": stability_checks.judge,
 }
 
 
