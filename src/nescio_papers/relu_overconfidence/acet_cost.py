@@ -22,14 +22,14 @@ from nescio_papers.kit.summary import table
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, in_data, probes
 from nescio_papers.relu_overconfidence.budgets import Budget, budget
 from nescio_papers.relu_overconfidence.cells import Trained, timed_training
-from nescio_papers.relu_overconfidence.methods import ACET_40, ACET_NOISE, PLAIN, RECIPES, pool_of
+from nescio_papers.relu_overconfidence.methods import ACET, ACET_40, PLAIN, RECIPES, pool_of
 from nescio_papers.relu_overconfidence.published import ADVERSARIAL_NOISE
 from nescio_papers.relu_overconfidence.stronger import LEAK, stronger_noise
 from nescio_papers.relu_overconfidence.table_1_claims import AUROC, FPR, MMC
 
 BLOCK = BLOCKS["MNIST"]
 PART = "acet-cost"
-WAYS = (ACET_NOISE, ACET_40)
+WAYS = (ACET, ACET_40)
 LEVEL = 0.95  # of the interval
 MOST = 5.0  # plain epochs that an affordable one may cost
 MARGIN = 0.01  # of confidence: what is no worse
@@ -51,7 +51,7 @@ def run(settings: Settings) -> Findings:
     }
     gaps = {
         key: interval(
-            [a[key] - b[key] for a, b in zip(each[ACET_NOISE], each[ACET_40], strict=True)]
+            [a[key] - b[key] for a, b in zip(each[ACET], each[ACET_40], strict=True)]
         )
         for key in (MMC, LEAKING, AUROC, "error")
     }
