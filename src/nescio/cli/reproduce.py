@@ -7,12 +7,17 @@ import click
 from nescio.cli import options as opt
 from nescio.cli.options import option
 from nescio.cli.verbs import Verb
+from nescio.core import NescioError
 
 # fmt: off
 PARAMETERS = [
     opt.argument("experiment", required=False, type=opt.Name("experiments")),
     option("--part parts", "Run only this part. Repeatable.  [default: all]", multiple=True,
         metavar="NAME"),
+    option("--again", "Run parts that are done, too; a new result replaces the old one when it is "
+        "finished.", is_flag=True),
+    option("--judge-only", "Run nothing: judge the stored numbers by the rules of this version, "
+        "and write results.json and summary.md again.", is_flag=True),
     option("--quick", "Use small budgets; without EXPERIMENT, the list says how long it takes.",
         is_flag=True),
     option("--out", "The folder for the results.  [default: nescio-EXPERIMENT, with "
@@ -37,6 +42,8 @@ EXAMPLES = {
 def reproduce(
     experiment: str | None,
     parts: tuple[str, ...],
+    again: bool,
+    judge_only: bool,
     out: str | None,
     engine: str,
     address: str | None,
@@ -48,14 +55,32 @@ def reproduce(
     data each needs and how long it takes. Writes PNG figures, results.json with every number, and
     summary.md. A stopped run can be resumed with the same command.
     """
-    from nescio_papers import Settings, listing, named, run_experiment
+    from nescio_papers import Settings, listing, named
+    from nescio_papers.kit import judge_experiment, reproduced
 
     if experiment is None:
         click.echo(listing())
         return
-    opt.resumable()
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
+    if judge_only:
+        if parts or again:
+            raise click.UsageError("--judge-only runs no part; leave --part and --again out")
+        click.echo(judge_experiment(chosen, folder).told())
+        return
+    opt.resumable()
     settings["engine"] = opt.engine_named(engine, address)
-    summary = run_experiment(chosen, folder, settings=Settings(**settings), only=parts)
-    click.echo(f"summary: {summary}")
+    found = reproduced(
+        chosen,
+        folder,
+        settings=Settings(**settings),
+        only=parts,
+        again=again,
+        tell=lambda plan: click.echo(plan, err=True),
+    )
+    click.echo(found.told())
+    if found.nothing:
+        raise NescioError(
+            "nothing could be run: every part that was asked for lacks what it needs; the lines "
+            "above say what that is, and how to get it"
+        )

@@ -46,6 +46,5 @@ def know_your_limits() -> Experiment:
         source="Ulmer and Cinà, Know Your Limits: Uncertainty Estimation with ReLU Classifiers "
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no extras; medical and other-inputs need data sets: see `nescio data list`",
-        minutes=(2, 25),
         parts=tuple(Part(name, title, one_thread()(run)) for name, title, run in PARTS),
     )

@@ -14,7 +14,7 @@ from nescio.evaluation.compare.ood_inputs import describe
 from nescio.training.train import train
 from nescio_papers.kit import Claim
 from nescio_papers.kit.claims import judged, verdict
-from nescio_papers.kit.experiment import Comparison, Findings, Settings
+from nescio_papers.kit.experiment import Comparison, Findings, Settings, absent
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug
@@ -42,9 +42,7 @@ def run(settings: Settings) -> Findings:
     sizes = budget(settings)
     in_dist = in_data(BLOCK, sizes)
     if isinstance(in_dist, Absent):
-        return Findings(
-            numbers={"absent": in_dist.why}, text=f"MNIST is not at hand: {in_dist.why}."
-        )
+        return absent("MNIST", in_dist.why)
     each = {
         way: [_judged(settings, way, seed, in_dist) for seed in range(sizes.cost_seeds)]
         for way in WAYS

@@ -73,7 +73,13 @@ def run(settings: Settings) -> Findings:
     missing = [f"{name} is not at hand: {why}." for name, why in numbers["missing"].items()]
     said = judged(settings, claims)
     return Findings(
-        numbers=numbers, figures=figures, captions=captions, claims=said, text="\n\n".join(missing)
+        numbers=numbers,
+        figures=figures,
+        captions=captions,
+        claims=said,
+        text="\n\n".join(missing),
+        skipped=numbers["missing"],
+        empty=not figures,
     )
 
 

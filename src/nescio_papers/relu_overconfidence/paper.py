@@ -30,6 +30,5 @@ def relu_overconfidence() -> Experiment:
         source="Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence "
         "predictions far away from the training data and how to mitigate the problem, CVPR 2019",
         needs="no extras; the parts on images need data sets: see `nescio data list`",
-        minutes=(4, 240),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

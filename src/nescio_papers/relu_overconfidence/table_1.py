@@ -95,7 +95,10 @@ def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
         "quick": settings.quick,
     }
     return Findings(
-        numbers=numbers, comparisons=_comparisons(block, numbers), text=_text(block, whole, numbers)
+        numbers=numbers,
+        comparisons=_comparisons(block, numbers),
+        text=_text(block, whole, numbers),
+        skipped={one.name: one.absent for one in whole.sets if one.absent},
     )
 
 
@@ -200,6 +203,8 @@ def _absent(name: str, missing: Absent) -> Findings:
     return Findings(
         numbers={"block": name, "absent": missing.why, "published": rows_of(name)},
         text=f"{text}\n\n{table(header, rows)}",
+        skipped={name: missing.why},
+        empty=True,
     )
 
 

@@ -60,6 +60,8 @@ def run(settings: Settings) -> Findings:
         comparisons=_comparisons(results),
         claims=judged(settings, _claims(results)),
         text=_text(results, missing),
+        skipped=missing,
+        empty=not results,
     )
 
 

@@ -45,7 +45,11 @@ def _findings(settings: Settings, block: Block) -> Findings:
     if isinstance(in_dist, Absent):
         return absent(block.name, in_dist.why)
     numbers = _block(settings, block, in_dist)
-    return Findings(numbers=numbers, text="\n\n".join(_texts(block.name, numbers)))
+    return Findings(
+        numbers=numbers,
+        text="\n\n".join(_texts(block.name, numbers)),
+        skipped=numbers["absent"],
+    )
 
 
 def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:

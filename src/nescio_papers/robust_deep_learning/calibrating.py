@@ -39,11 +39,13 @@ Numbers = Mapping[str, Any]
 def run(settings: Settings) -> Findings:
     """A diagram and a table for each data set at hand."""
     numbers: dict[str, Any] = {}
+    skipped: dict[str, str] = {}
     figures, captions, texts = {}, {}, [_INTRODUCTION]
     for name in DATA:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             texts.append(f"{name} is not at hand: {in_dist.why}.")
+            skipped[name] = in_dist.why
             continue
         result, bins = _calibrated(settings, name, in_dist)
         file = f"calibration-{slug(name)}.png"
@@ -60,6 +62,8 @@ def run(settings: Settings) -> Findings:
         captions=captions,
         claims=_claims(numbers) if numbers else [],
         text="\n\n".join(texts),
+        skipped=skipped,
+        empty=not numbers,
     )
 
 

@@ -210,6 +210,7 @@ def _found(right: Accuracies, scores: Table, missing: Mapping[str, str]) -> Find
             *(plain_claim(name, score, apart[name][NOTHING]) for name, score in others.items()),
         ],
         text=page(right, areas, missing),
+        skipped=missing,
     )  # fmt: skip
 
 

@@ -66,21 +66,23 @@ NETWORKS = {
 def findings(settings: Settings) -> Findings:
     """Errors of both ways for each data set at hand."""
     results: dict[str, Any] = {}
-    missing = []
+    missing: dict[str, str] = {}
     for name in DATA:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
-            missing.append(f"{name} is not at hand: {in_dist.why}.")
+            missing[name] = in_dist.why
             continue
         results[name] = {kind: _errors(settings, name, kind, in_dist) for kind in NETWORKS}
+    words = [f"{name} is not at hand: {why}." for name, why in missing.items()]
     if not results:
-        return Findings(text="\n\n".join(missing))
+        return Findings(text="\n\n".join(words), skipped=missing, empty=True)
     return Findings(
         numbers=results,
         figures={FIGURE: _figure(results)},
         captions={FIGURE: _caption(results)},
         claims=[_claim(results), training_claim(results)],
-        text="\n\n".join([_text(results, budget(settings).seeds), *missing]),
+        text="\n\n".join([_text(results, budget(settings).seeds), *words]),
+        skipped=missing,
     )
 
 

@@ -57,6 +57,11 @@ def findings(settings: Settings) -> Findings:
             for claim in (_claim(name, numbers), modeled_claim(name, numbers))
         ],
         text=_text(results, missing),
+        skipped={
+            **missing,
+            **{s: why for part in results.values() for s, why in part["absent"].items()},
+        },
+        empty=not results,
     )
 
 

@@ -128,9 +128,7 @@ def _findings(settings: Settings, block: Block) -> Findings:
     except NescioError as error:
         if not settings.quick:  # there networks may be all wrong, or all right
             raise
-        return Findings(
-            numbers={"absent": str(error)}, text=f"{block.name} was not judged: {error}."
-        )
+        return absent(block.name, str(error))
     numbers = _numbers(tables)
     figures, captions = _pictures(block.name, tables[0])
     return Findings(

@@ -146,4 +146,5 @@ def _widths(settings: Settings, digits: InData) -> Findings:
             generalization_verdicts.wide_networks(found),
         ],
         text="\n\n".join([text, *tables]),
+        skipped={"Fashion-MNIST": other.why} if isinstance(other, Absent) else {},
     )

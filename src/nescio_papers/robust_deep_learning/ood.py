@@ -65,6 +65,7 @@ def _example(settings: Settings, in_dist: InData) -> Findings:
         },
         claims=_claims(comparison),
         text=_text(comparison, right),
+        skipped={one.name: one.absent for one in comparison.sets if one.absent},
     )
 
 

@@ -59,6 +59,5 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        minutes=(7, 300),
         parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
     )

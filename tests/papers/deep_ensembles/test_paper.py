@@ -8,7 +8,7 @@ import pytest
 from nescio import data
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.deep_ensembles import cubic_world, regions, spiral, spiral_world, worlds
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.kit import VERDICTS
 
 EXPERIMENT = named("deep-ensembles")
 NAMES = [part.name for part in EXPERIMENT.parts]

@@ -14,7 +14,7 @@ from nescio.core import categorical
 from nescio.models.model import Model
 from nescio.nets.stack import stack
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.kit import VERDICTS
 from nescio_papers.relu_overconfidence import far_field, worlds
 from nescio_papers.relu_overconfidence.alphas import (
     DEAD,

@@ -17,8 +17,8 @@ from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio_papers import Settings, named, run_experiment
+from nescio_papers.kit import VERDICTS, Claim
 from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import VERDICTS, Claim
 from nescio_papers.kit.images import UNSEEN
 from nescio_papers.relu_overconfidence import (
     acet_cost,

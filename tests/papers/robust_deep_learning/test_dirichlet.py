@@ -15,7 +15,7 @@ import nescio
 from nescio import nets
 from nescio.metrics import Difference
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.samples import sample
 from nescio_papers.robust_deep_learning import (
     dice,

@@ -7,7 +7,7 @@ import pytest
 
 from nescio.applications.exploration import Rewards
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import exploration_verdicts as verdicts
 from nescio_papers.robust_deep_learning import exploration_worlds
 from nescio_papers.robust_deep_learning.exploration_races import (

@@ -11,7 +11,7 @@ from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.errors_task import BASELINE
 from nescio_papers import Settings
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.kit import VERDICTS
 from nescio_papers.robust_deep_learning import failure
 
 TINY = replace(

@@ -10,7 +10,7 @@ from scipy.optimize import linprog, minimize
 from nescio.evaluation import Rademacher, RandomLabels
 from nescio.evaluation.generalization import random_signs
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
     generalization_labels,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.samples import sample
 from nescio_papers.robust_deep_learning import little_digits, little_moons, little_verdicts
 from nescio_papers.robust_deep_learning.little_methods import (

@@ -13,7 +13,7 @@ from nescio import nets
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.kit import VERDICTS
 from nescio_papers.robust_deep_learning import all_detectors, exposure, networks, ood, sets
 from nescio_papers.robust_deep_learning.sets import BLOCKS, FULL, NOISE, QUICK
 

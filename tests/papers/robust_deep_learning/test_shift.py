@@ -7,7 +7,7 @@ import pytest
 
 from nescio import nets
 from nescio_papers import Settings
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.kit import VERDICTS
 from nescio_papers.robust_deep_learning import shift
 from nescio_papers.robust_deep_learning.paper import PARTS
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import stability_deformations, stability_networks
 
 QUICKLY = Settings(quick=True)
