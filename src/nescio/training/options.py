@@ -21,7 +21,6 @@ from nescio.losses import Loss
 from nescio.training.optimizers import named_optimizer
 from nescio.training.plan import Pair, Rows
 
-
 PRECISIONS = ("float32", "bfloat16")
 
 
