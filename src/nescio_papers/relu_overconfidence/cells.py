@@ -96,7 +96,7 @@ def trained(
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnPlan:
     """How long a network trains, on how many images, and with which options."""
 
     images: int
@@ -104,7 +104,7 @@ class Plan:
     options: Mapping[str, Any]
 
 
-def plan_of(settings: Settings, block: Block, column: str) -> Plan:
+def plan_of(settings: Settings, block: Block, column: str) -> ColumnPlan:
     """The budget of a column: that of its block, its stated one, or that of its recipe."""
     recipe, sizes = RECIPES[block.name], budget(settings)
     options = {**recipe.options, **recipe.own.get(column, {})}
@@ -112,7 +112,7 @@ def plan_of(settings: Settings, block: Block, column: str) -> Plan:
     own = options.pop("epochs", most)
     epochs = min(own, most) if settings.quick else own
     stated = sizes.stated.get(column, Stated(sizes.train[block.name], epochs))
-    return Plan(stated.images, stated.epochs, options)
+    return ColumnPlan(stated.images, stated.epochs, options)
 
 
 def seeds_of(settings: Settings, block: Block, column: str) -> range:
@@ -151,7 +151,7 @@ def timed_training(run: Callable[[], Model], folder: Path) -> Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class TableCell:
     """One predictor on one row: its numbers, and the score of each input."""
 
     table: Comparison
@@ -184,7 +184,7 @@ def cell(
     row: str,
     probe: Probe | Stronger,
     seed: int = 0,
-) -> Cell:
+) -> TableCell:
     """One predictor on one row: read if it was measured before, otherwise measured and kept."""
     text = probe.description if isinstance(probe, Stronger) else describe(probe)
     options: dict[str, Any] = {
@@ -218,7 +218,9 @@ def cell(
         return {"table": table.to_json(), "scores": _written(asked)}
 
     found = kept(_path(settings, block, column, seed, row), key, make)
-    return Cell(Comparison.from_json(found["table"]), np.array(found["scores"], dtype=np.float64))
+    return TableCell(
+        Comparison.from_json(found["table"]), np.array(found["scores"], dtype=np.float64)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ def part_of(name: str) -> Callable[[Settings], Findings]:
 
 
 def published_row(block: Block, row: str) -> str | None:
-    """The row of the paper that a row of ours stands beside."""
+    """The row of the paper that a row of ours is compared with."""
     known = {
         WRONG: ADVERSARIAL_SAMPLES,
         ADVERSARIAL_SAMPLES: None,

@@ -14,8 +14,8 @@ from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block, probes, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import budget
 from nescio_papers.relu_overconfidence.cells import (
-    Cell,
     OnData,
+    TableCell,
     Trained,
     cell,
     on_data,
@@ -46,10 +46,10 @@ from nescio_papers.relu_overconfidence.stronger import (
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class TableColumn:
     """The networks of one column, one for each seed: their cells by row, and how they trained."""
 
-    each: Sequence[Mapping[str, Cell]]
+    each: Sequence[Mapping[str, TableCell]]
     data: Sequence[OnData]
     seconds: float | None  # of the first seed
     dead: Mapping[str, float]  # share of inputs without a gradient, by row
@@ -74,7 +74,7 @@ class Column:
         return values
 
 
-def column_of(settings: Settings, block: Block, column: str, in_dist: InData) -> Column:
+def column_of(settings: Settings, block: Block, column: str, in_dist: InData) -> TableColumn:
     """Train the networks of a column, and measure each of its cells; all of it is kept."""
     each, data, models = [], [], []
     for seed in seeds_of(settings, block, column):
@@ -85,7 +85,7 @@ def column_of(settings: Settings, block: Block, column: str, in_dist: InData) ->
         data.append(on_data(*given, seed))
         models.append(network)
     dead = _dead(settings, block, column, models[0], in_dist)
-    return Column(each, data, models[0].seconds, dead)
+    return TableColumn(each, data, models[0].seconds, dead)
 
 
 def mean_over(tables: Sequence[Comparison]) -> Comparison:
@@ -107,7 +107,7 @@ def mean_over(tables: Sequence[Comparison]) -> Comparison:
     return replace(tables[0], rows=tuple(rows))
 
 
-def pair_of(block: Block, first: Column, second: Column) -> dict[str, Any]:
+def pair_of(block: Block, first: TableColumn, second: TableColumn) -> dict[str, Any]:
     """What the first less the second is, by row and metric, on the same inputs."""
     data = list(zip(first.data, second.data, strict=False))  # the seeds that both have
     found = [errors(one.wrong, other.wrong) for one, other in data]
