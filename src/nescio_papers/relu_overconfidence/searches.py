@@ -67,6 +67,8 @@ def by_grid(model: Model, x: Tensor, *, coarse: int = 1) -> Tensor:
     index = rough.clone()
     for back in range(coarse - 1, 0, -1):
         rows = ((rough >= back) & (index == rough)).nonzero()[:, 0]
+        if not len(rows):
+            continue
         before = rough[rows] - back
         reached = confidence(model, along(x[rows], points[before].to(x.dtype))) >= LEVEL
         index[rows[reached]] = before[reached]
