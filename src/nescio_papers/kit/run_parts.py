@@ -13,7 +13,7 @@ from nescio_papers.kit.claims import judged
 from nescio_papers.kit.durations import expected, in_words
 from nescio_papers.kit.experiment import Experiment, Part, Settings
 from nescio_papers.kit.records import Record, Records, whole
-from nescio_papers.kit.summary import claims_in, counted, part_page, summary
+from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,10 @@ class Reproduced:
             record, new = self.done[name], name in self.ran
             took = in_words(record["seconds"]) if new else "done before"
             lines.append(f"  {name:<18} {'skipped' if record['empty'] else took}")
-        skipped = [
-            f"  {name}: {what}: {why}"
-            for name in self.wanted
-            for what, why in self.done[name]["skipped"].items()
-        ]
+        skipped = skipped_by_reason({name: self.done[name] for name in self.wanted})
         if skipped:
-            lines += ["skipped, and why:", *skipped]
+            lines += ["skipped, and why:", *(f"  {what}: {why}" for what, why in skipped)]
+            lines.append("  then: the same command; parts that ran without it: --again --part NAME")
         claims = claims_in(self.done)
         if claims:
             lines.append(f"verdicts: {counted(claims)}")

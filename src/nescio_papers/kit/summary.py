@@ -107,12 +107,17 @@ def command(experiment: "Experiment", settings: "Settings") -> str:
 
 def skipped_lines(done: Parts) -> list[str]:
     """What could not be run and why, as a list in Markdown; nothing where all could."""
-    rows = [
-        f"- `{name}`, {what}: {why.rstrip('.')}."
-        for name, record in done.items()
-        for what, why in record["skipped"].items()
-    ]
-    return ["Skipped:", "\n".join(rows)] if rows else []
+    rows = [f"- {what}: {why}." for what, why in skipped_by_reason(done, mark="`")]
+    return ["Skipped, and why:", "\n".join(rows)] if rows else []
+
+
+def skipped_by_reason(done: Parts, mark: str = "") -> list[tuple[str, str]]:
+    """What could not be run with the parts it belongs to, one row for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, record in done.items():
+        for what, why in record["skipped"].items():
+            reasons.setdefault(why.rstrip("."), []).append(f"{what} ({mark}{name}{mark})")
+    return [(", ".join(names), why) for why, names in reasons.items()]
 
 
 def counted(claims: Sequence[Mapping[str, Any]]) -> str:

@@ -4,7 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nescio_papers.kit import Claim, Comparison, Findings, Settings, judged, numbers_of, table
+from nescio_papers.kit import (
+    Claim,
+    Comparison,
+    Findings,
+    Settings,
+    absent,
+    judged,
+    numbers_of,
+    table,
+)
 from nescio_papers.kit import verdict as verdict_if
 from nescio_papers.uci import published
 from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT
@@ -47,7 +56,7 @@ def run(settings: Settings) -> Findings:
     every = {name: numbers_of(settings, name) for name in TABLES}
     found = {name: numbers for name, numbers in every.items() if "methods" in numbers}
     if not found:
-        return Findings(text="No table was run; the parts before say why.")
+        return absent("the comparison with the published table", "no table was run")
     distances = {name: _distances(name, numbers) for name, numbers in found.items()}
     gains = {name: _gain(numbers) for name, numbers in found.items()}
     claims = [_as_published(distances), _longer(gains), _nll_claim(found), _rmse_claim(found)]
