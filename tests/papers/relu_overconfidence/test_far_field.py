@@ -173,6 +173,8 @@ def test_the_grid_is_the_one_that_is_described():
     first = [points[points >= MARGIN / value][:1].tolist() for value in x[:, 0].tolist()]
     expected = [*(v[0] for v in first[:2]), 1.0, math.inf]
     assert by_grid(net, x).tolist() == pytest.approx(expected)
+    for coarse in (2, 5, 7):
+        assert torch.equal(by_grid(net, x, coarse=coarse), by_grid(net, x))
     wide = by_bisection(net.to(torch.float64), x.double())
     assert wide.tolist() == pytest.approx([MARGIN / 0.003, MARGIN, 1.0, math.inf], rel=1e-6)
 
@@ -258,7 +260,7 @@ def test_figures_claims_and_summary_are_written(found):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
         assert caption.endswith(".")
         assert name in summary
-    assert len(part["claims"]) == 8
+    assert len(part["claims"]) == 7  # two more with MNIST
     for claim in part["claims"]:
         assert claim["verdict"] in VERDICTS
         assert any(letter.isdigit() for letter in claim["measured"])
@@ -266,7 +268,8 @@ def test_figures_claims_and_summary_are_written(found):
     for name in ("mnist", "svhn", "cifar10", "cifar100"):
         assert f"nescio data download {name}" in summary
     assert "| Adv. Samples | 0.999 | 0.358 | 0.992 |" in summary
-    assert part["comparisons"][0]["published"] == 1.5
+    assert [row["published"] for row in part["comparisons"][:4]] == [0.51, 1.5, 98.7, 0.463]
+    assert {row["note"] for row in part["comparisons"]} == {"digits of 8 x 8 pixels here"}
 
 
 def test_the_numbers_are_those_of_the_networks(found):
