@@ -157,7 +157,7 @@ def test_the_counter_example_keeps_its_gradient():
 
 def test_the_flow_chart_gives_a_verdict_for_every_statement(folder):
     verdicts = record(folder, "flow-chart")["numbers"]["verdicts"]
-    assert len(verdicts) == 12
+    assert len(verdicts) == 13
     assert verdicts["prop1"] == "false as printed"
     assert verdicts["theorem"] == "holds as printed"
     assert set(verdicts.values()) == {
