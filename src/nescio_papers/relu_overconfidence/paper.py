@@ -5,6 +5,7 @@ from nescio.core.registry import experiments
 from nescio_papers.kit import Experiment, Part
 from nescio_papers.relu_overconfidence import acet_cost, far_field, figures, table_1, table_2
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
+from nescio_papers.relu_overconfidence.figure_claims import figure_claims
 
 PARTS = {
     "far-field": (
@@ -16,9 +17,13 @@ PARTS = {
         for name, block in BLOCKS.items()
     },
     "table-2": ("Scaled noise for the networks of table 1 (table 2)", table_2.run),
-    "figures": ("Noise, adversarial noise and adversarial samples (figures 2 to 4)", figures.run),
+    "figures": (
+        "Polytopes, adversarial noise and adversarial samples (figures 1 to 4)",
+        figures.run,
+    ),
     "acet-cost": ("What ACET costs", acet_cost.run),
 }
+JUDGES = {"figures": figure_claims}  # of parts that are judged from their numbers
 
 
 @experiments.register
@@ -31,5 +36,7 @@ def relu_overconfidence() -> Experiment:
         "predictions far away from the training data and how to mitigate the problem, CVPR 2019",
         needs="no extras; the parts on images need data sets: see `nescio data list`",
         minutes=(4, 240),
-        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        parts=tuple(
+            Part(name, title, run, judge=JUDGES.get(name)) for name, (title, run) in PARTS.items()
+        ),
     )
