@@ -88,13 +88,13 @@ def _most_low(found: Numbers, wrong: Mapping[str, Sequence[int]]) -> Claim:
         sentence="ACET is the only model where most adversarial samples have very low confidence.",
         facts=[
             _share(
-                f"{column}: share of adversarial samples below {LOW:g}, {attack}",
-                int(found[column][attack]["low"]),
-                int(found[column][attack]["adversarial"]),
-                **({"above": 0.5} if column == ACET else {"below": 0.5}),
+                f"share of the adversarial samples of {column} below {LOW:g}, {JUDGED}",
+                int(found[column][JUDGED]["low"]),
+                int(found[column][JUDGED]["adversarial"]),
+                above=0.5 if column == ACET else None,
+                below=None if column == ACET else 0.5,
             )
             for column in (PLAIN, CEDA, ACET)
-            for attack in (JUDGED,)
         ],
         needs=_learned(wrong),
         note=f"mean confidence under {JUDGED}: {means}. A mean of 0.854, as in their table 1, "
