@@ -62,7 +62,7 @@ _TEXT = {
         robust-deep-learning uci
     """,
     "models": """
-        plain mc_dropout bayes_by_backprop
+        plain mc_dropout bayes_by_backprop bayes_mixture bayes_released
     """,
     "limits": """
         above_chance abstained accuracy auroc brier broken_guarantees certain_far_away

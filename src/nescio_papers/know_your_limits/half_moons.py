@@ -12,7 +12,6 @@ from nescio.metrics import auroc
 from nescio.report.plots.look import with_look
 from nescio_papers.kit import Comparison, Findings, Settings, percent
 from nescio_papers.know_your_limits.accuracy import SEARCHED
-from nescio_papers.know_your_limits.claims import surface_claims
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BAYES,
@@ -82,7 +81,6 @@ def surfaces(settings: Settings) -> Findings:
         figures=figures,
         captions=_captions(numbers, settings),
         comparisons=_comparisons(numbers),
-        claims=surface_claims(numbers, settings.unit),
         text=_text(settings),
     )
 
