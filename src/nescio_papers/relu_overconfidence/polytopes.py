@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from nescio import nets
 from nescio.data import half_moons
@@ -25,7 +24,7 @@ from nescio_papers.kit import Claim, Settings, exactly
 from nescio_papers.relu_overconfidence.worlds import wide
 
 WIDTHS = (10, 10)
-NEAR, FAR = 4.0, 60.0  # half the side of the boxes that are drawn
+NEAR, FAR = 4.0, 16.0  # half the side of the boxes that are drawn
 MIDDLE = (0.5, 0.25)  # of the half-moons
 DIRECTIONS = 3600  # a tenth of a degree apart
 SURE = 0.999
@@ -39,7 +38,6 @@ class Polytopes:
 
     near: Regions
     far: Regions
-    data: tuple[Tensor, Tensor]
     numbers: Mapping[str, Any]
 
 
@@ -59,7 +57,7 @@ def polytopes(settings: Settings) -> Polytopes:
         )
     )
     near, far, plane = (_found(model, box) for box in (_box(NEAR), _box(FAR), None))
-    return Polytopes(near, far, data, {**_counts(near, plane), **_directions(model)})
+    return Polytopes(near, far, {**_counts(near, plane), **_directions(model)})
 
 
 def _found(model: Model, box: Box | None) -> Regions:
@@ -98,7 +96,7 @@ def _directions(model: Model) -> dict[str, float]:
 @with_look
 def figure_of_polytopes(found: Polytopes) -> Figure:
     """The pieces near the data, and the same from far away, colored by confidence."""
-    figure = Figure(figsize=(WIDTH, 5.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_regions(found.near, left, color_by="random", boundary=False, box=_box(NEAR))
     outlines = [
@@ -110,15 +108,7 @@ def figure_of_polytopes(found: Polytopes) -> Figure:
         outlines, facecolors="none", edgecolors="#777777", hatch="//", linewidths=0.0
     )
     left.add_collection(hatched)
-    draw_regions(
-        found.far,
-        right,
-        color_by="confidence",
-        boundary=False,
-        points=found.data[0],
-        labels=found.data[1],
-        box=_box(FAR),
-    )
+    draw_regions(found.far, right, color_by="confidence", boundary=False, box=_box(FAR))
     numbers = found.numbers
     left.set_title(f"near the data: {numbers['pieces in the box']} polytopes", loc="left")
     right.set_title("from far away: the confidence", loc="left")
@@ -139,8 +129,8 @@ def polytope_caption(numbers: Mapping[str, Any]) -> str:
     return (
         f"The plane as a ReLU network with two hidden layers of {wide_} and {deep} units cuts it "
         f"up, exactly: {numbers['pieces of the plane']} polytopes, {numbers['unbounded']} of them "
-        "without end (hatched on the left). Right: the same network from fifteen times as far "
-        f"away, with its confidence; it is at least {SURE:g} in "
+        "without end (hatched on the left). Right: the same network from four times as far away, "
+        f"with its confidence; it is at least {SURE:g} in "
         f"{100 * numbers['sure at the border']:.1f} % of {numbers['directions']} directions at "
         f"distance {FAR:g}, and goes to 1 in {100 * numbers['limit 1']:.1f} %. The paper's network "
         "is not known; this one was trained on the half-moons."

@@ -44,7 +44,7 @@ def test_directions_end_where_single_rays_do():
 
 def test_figure_1_shows_two_views_and_says_what_is_seen(found):
     figure = plane.figure_of_polytopes(found)
-    assert [axis.get_xlim() for axis in figure.axes[:2]] == [(-3.5, 4.5), (-59.5, 60.5)]
+    assert [axis.get_xlim() for axis in figure.axes[:2]] == [(-3.5, 4.5), (-15.5, 16.5)]
     caption = plane.polytope_caption(found.numbers)
     assert str(found.numbers["unbounded"]) in caption
     claim = plane.polytope_claim({**found.numbers, "limit 1": 1.0})
