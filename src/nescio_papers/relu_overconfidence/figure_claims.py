@@ -1,5 +1,6 @@
 """What Hein et al. (2019) say in the captions of their figures, judged from stored numbers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -121,9 +122,8 @@ def _share(
     below: float | None = None,
 ) -> Fact:
     """A share with its exact interval; open where nothing was counted."""
-    nothing = float("nan")
     if not count:
-        return fact(what, nothing, (nothing, nothing), above=above, below=below, form=".1%")
+        return fact(what, math.nan, (math.nan, math.nan), above=above, below=below, form=".1%")
     found = binomial_interval(hits, count)
     ends = (found.low, found.high)
     return fact(what, found.value, ends, above=above, below=below, form=".1%")

@@ -577,15 +577,6 @@ def _untrained():
     return net, stack([net]), losses.nll().head
 
 
-def test_an_interval_of_three_seeds_is_that_of_student():
-    values = [0.1, 0.3, 0.2]
-    found = acet_cost.interval(values)
-    expected = stats.t.interval(0.95, 2, loc=0.2, scale=stats.sem(values))
-    assert (found["low"], found["high"]) == pytest.approx(expected)
-    assert found["mean"] == pytest.approx(0.2)
-    assert acet_cost.interval([0.5]) == {"mean": 0.5, "low": 0.5, "high": 0.5}
-
-
 def test_costs_are_ratios_to_plain_epochs_of_the_same_turn():
     ours, forty = acet_cost.WAYS
     found = acet_cost.ratios({"plain": [1.0, 2.0, 1.0], ours: [3.0, 8.0, 5.0], forty: [30.0] * 3})
