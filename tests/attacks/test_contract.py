@@ -11,6 +11,11 @@ from nescio.core.registry import attacks as registry
 
 SAMPLES, CLASSES = 13, 4
 SLACK = 1e-6  # of float32 sums
+LABELED = {
+    "adversarial_samples": attacks.label_loss,
+    "fgsm": attacks.label_loss,
+    "strong_samples": attacks.wrong_confidence,
+}
 
 
 def network(*, training=True):
@@ -38,12 +43,14 @@ def run(name, net, x, y, **options):
     """The attack with few steps, and the objective it raises as a function of inputs."""
     make = registry[name]
     wanted = inspect.signature(make).parameters
-    labeled = name == "adversarial_samples" or name == "fgsm"
-    objective = attacks.label_loss(net) if labeled else attacks.confidence(net)
+    labeled = name in LABELED
+    objective = LABELED.get(name, attacks.confidence)(net)
     first = objective if "objective" in wanted else net
     targets = (y,) if labeled else ()
     if "steps" in wanted or name.startswith("adversarial"):
         options = {"steps": 7, "step": None, **options}
+    if "halving_steps" in wanted:
+        options = {"halving_steps": 7, **options}
     return make(first, x, *targets, **{"radius": 0.2, **options}), lambda z: objective(z, *targets)
 
 
@@ -58,7 +65,7 @@ def test_it_stays_in_ball_and_box_and_raises_its_objective(name, norm):
     x[1, 0, 0] = 1.0
     radius = {"linf": 0.2, "l2": 0.7, "l1": 2.0}[norm]
     found, objective = run(name, net, x, y, norm=norm, radius=radius)
-    size = attacks.ascent.NORMS[norm].size((found.x - x).flatten(1))
+    size = attacks.norms.NORMS[norm].size((found.x - x).flatten(1))
     assert found.x.shape == x.shape
     assert len(found) == SAMPLES
     assert (size <= radius + SLACK).all()

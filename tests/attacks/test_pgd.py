@@ -217,7 +217,7 @@ def test_a_mask_leaves_the_other_pixels_exactly(norm, start):
     assert torch.equal(found.x[fixed], x[fixed])
     assert (found.x[~fixed] != x[~fixed]).any()
     assert (found.value > linear(weight)(x)).all()
-    size = attacks.ascent.NORMS[norm].size((found.x - x).flatten(1))
+    size = attacks.norms.NORMS[norm].size((found.x - x).flatten(1))
     assert (size > 0.4).any()  # the patch alone uses the radius
     assert (size <= 0.5 + 1e-5).all()
 
@@ -341,7 +341,7 @@ def with_labels(x, y):
         ((total, X), {"radius": 0.1, "steps": 2.5}, "steps must be a whole number"),
         ((total, X), {"radius": 0.1, "step": 0.0}, "step must be a positive number"),
         ((total, X), {"radius": 0.1, "schedule": "often"}, "unknown schedule 'often'"),
-        ((total, X), {"radius": 0.1, "start": "zero"}, "start must be 'random' or 'input'"),
+        ((total, X), {"radius": 0.1, "start": "zero"}, "start must be 'random', 'input' or inputs"),
         ((total, X), {"radius": 0.1, "restarts": 0}, "at least 1"),
         ((total, X), {"radius": 0.1, "restarts": 1.5}, "restarts must be a whole .* got 1.5"),
         ((total, X), {"radius": 0.1, "batch_size": 0}, "batch_size must be .* at least 1, got 0"),

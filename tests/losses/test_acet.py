@@ -15,7 +15,7 @@ from nescio.core import Rng
 from nescio.data.ood import another, scaled, uniform
 from nescio.losses import Batch
 from nescio.losses import with_ood as keeping
-from nescio.losses.with_ood import LEVELS, numbers
+from nescio.losses.with_ood import LEVELS, turns
 from nescio.nets.stack import Forward, Stack, stack
 
 MEMBERS, SAMPLES, FEATURES, CLASSES, POINTS = 2, 5, 3, 4, 20
@@ -70,7 +70,7 @@ def acet(base, ood, **options):
 
 
 def centers(batch, rng, ood=OOD, pool=POINTS):
-    index = numbers(ood, batch, rng, 1.0, pool)
+    index = turns(ood, batch, rng, 1.0, pool).index
     return index % (1 << 40), torch.stack([ood(row) for row in index]).double()
 
 

@@ -12,7 +12,7 @@ from nescio import NescioError, heads, losses, nets, train
 from nescio.core import Rng
 from nescio.data.ood import another, uniform
 from nescio.losses import Batch, with_ood
-from nescio.losses.with_ood import APART, numbers
+from nescio.losses.with_ood import APART, turns
 from nescio.nets.stack import Forward, Stack, stack
 
 MEMBERS, SAMPLES, FEATURES, CLASSES = 2, 5, 3, 4
@@ -39,7 +39,7 @@ def situation(make=make, step=2, members=MEMBERS):
 
 
 def others(batch, rng, ood=OOD, share=1.0, pool=None):
-    index = numbers(ood, batch, rng, share, pool)
+    index = turns(ood, batch, rng, share, pool).index
     return torch.stack([ood(row) for row in index]).double()
 
 
@@ -165,7 +165,7 @@ def test_batchnorm_sees_both_halves():
 def test_a_share_takes_fewer_or_more_inputs_and_at_least_one():
     _, _, batch, rng = situation()
     for share, count in ((0.01, 1), (0.4, 2), (1.0, 5), (3.0, 15)):
-        assert numbers(OOD, batch, rng, share, None).shape == (MEMBERS, count)
+        assert turns(OOD, batch, rng, share, None).index.shape == (MEMBERS, count)
 
 
 def epochs(ood, pool, count=3, share=1.0):
@@ -186,7 +186,7 @@ def epochs(ood, pool, count=3, share=1.0):
                 step=3 * epoch + step,
                 total=30,
             )
-            parts.append(numbers(ood, batch, rng, share, pool))
+            parts.append(turns(ood, batch, rng, share, pool).index)
         seen.append(torch.cat(parts, 1))
     return torch.stack(seen)
 

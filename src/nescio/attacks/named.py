@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.attacks.ascent import Ascent, Norm, Value, higher, linf
+from nescio.attacks.ascent import Ascent, Value
+from nescio.attacks.halving import higher
+from nescio.attacks.norms import Norm, linf
 from nescio.attacks.objectives import Objective, confidence, label_loss
 from nescio.core import (
     NescioError,
@@ -60,7 +62,8 @@ def pgd(
     step: float | None = None,
     norm: str | Norm = linf,
     schedule: str | Schedule = constant,
-    start: str | None = None,
+    halving: bool = False,
+    start: Any = None,
     restarts: int = 1,
     best: bool = True,
     enough: float = math.inf,
@@ -84,11 +87,14 @@ def pgd(
     y: their labels, where the objective reads them.
     radius: radius of the ball; None: the whole box.
     steps: number of gradient steps.
-    step: length of a step; None: 2.5 * radius / steps.
+    step: length of a step; None: 2.5 * radius / steps, with halving the first: 2 * radius.
     norm: norm of the ball, "linf", "l2" or "l1".
     schedule: a factor for the step, by name or as a function (step, steps) -> factor.
-    start: "random" (a point of the ball by seed and index) or "input"; None: the input in l2 and
-      l1, where random starts were weaker, otherwise random.
+    halving: halve the step of an input where it no longer rises, and go back to its best point
+      (Croce and Hein, 2020).
+    start: "random" (a point of the ball by seed and index), "input", or an array of inputs, which
+      are moved into the balls and the box; None: the input in l2 and l1, where random starts were
+      weaker, otherwise random.
     restarts: number of starts, of which the best counts; random from the second on.
     best: the best input met, the first among them, instead of the last.
     enough: stop an input whose value has reached this.
@@ -108,6 +114,7 @@ def pgd(
         step=step,
         norm=norm,
         schedule=schedule,
+        halving=halving,
         best=best,
         enough=enough,
         low=low,
@@ -207,7 +214,7 @@ def _attack(
     x: Any,
     y: Any,
     ascent: Ascent,
-    start: str,
+    start: Any,
     restarts: int,
     mask: Any,
     transform: Transform | None,
@@ -221,7 +228,8 @@ def _attack(
     kind = torch.float64 if inputs.dtype == torch.float64 else torch.float32
     inputs = as_inputs(inputs, dtype=kind, keep_bytes=True)
     targets = () if y is None else (as_tensor(y, "targets"),)
-    _check(objective, inputs, targets, start)
+    _check(objective, inputs, targets)
+    given = _given(start, inputs, kind)
     for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
@@ -237,11 +245,12 @@ def _attack(
         for turn in range(restarts):
             source = generator(seed, "transform", turn, first)
             value = _value(objective, rest, transform, draws, source, first)
-            random = start == "random" or turn > 0
             begin = center
-            if random:
+            if turn > 0 or (given is None and start == "random"):
                 begin = _start(center, ascent, allowed, derive(seed, "start", turn), first)
-            if best is None and random and ascent.best:
+            elif given is not None:
+                begin = _moved(given[part].to(center), center, ascent, allowed)
+            if best is None and begin is not center and ascent.best:
                 best = _valued(value, center)  # an attack does not end below its input
             seeing = _watched(value, blind, allowed)
             moved, values = ascent(seeing, center, start=begin, mask=allowed)
@@ -259,9 +268,26 @@ def _attack(
     return Attacked(*(torch.cat(parts) for parts in zip(*results, strict=True)))
 
 
-def _check(objective: Objective, x: Tensor, targets: tuple[Tensor, ...], start: str) -> None:
-    if start not in STARTS:
-        raise NescioError(f"start must be 'random' or 'input', got {start!r}")
+def _given(start: Any, x: Tensor, kind: torch.dtype) -> Tensor | None:
+    """Inputs to start from, if they are given; None: a start by its name."""
+    if isinstance(start, str):
+        if start not in STARTS:
+            raise NescioError(f"start must be 'random', 'input' or inputs, got {start!r}")
+        return None
+    given = as_inputs(start, "starts", dtype=kind)
+    if given.shape != x.shape:
+        shapes = f"{tuple(x.shape)}, got {tuple(given.shape)}"
+        raise NescioError(f"one start for each input: start must have the shape {shapes}")
+    return given
+
+
+def _moved(start: Tensor, center: Tensor, ascent: Ascent, mask: Tensor | None) -> Tensor:
+    """Given starts within the balls and the box, and as the center where nothing may change."""
+    moved = ascent.projection(center)(start.clone())
+    return moved if mask is None else torch.where(mask > 0, moved, center)
+
+
+def _check(objective: Objective, x: Tensor, targets: tuple[Tensor, ...]) -> None:
     for target in targets:
         if target.ndim == 0 or len(target) != len(x):
             shape = tuple(target.shape)

@@ -58,6 +58,22 @@ def label_loss(source: object, *, ignore_index: int | None = None) -> Objective:
     return value
 
 
+def class_confidence(source: object) -> Objective:
+    """The log-odds of the class y: high where the network is confident of just this one.
+
+    source: an `nn.Module`, a model, or another predictor.
+    """
+    answered = answer_of(source)
+
+    def value(x: Tensor, y: Tensor) -> Tensor:
+        logs = answered(x).log_probs
+        if y.ndim == 1 and logs.ndim > 2:  # the same class for every pixel
+            y = y.view(-1, *(1 for _ in logs.shape[1:-1])).expand(logs.shape[:-1])
+        return _per_sample(_odds(logs, _column(y, logs, None)))
+
+    return value
+
+
 def wrong_confidence(source: object, *, ignore_index: int | None = None) -> Objective:
     """The log-odds of the most probable class but the label: confident, and wrong.
 

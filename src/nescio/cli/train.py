@@ -55,6 +55,9 @@ PARAMETERS = [
             type=opt.Name("calibrators")),
     ),
     *titled("The training",
+        option("--start", "The folder of a run whose weights to start from, for fine-tuning: the "
+            "same network, trained before.  [default: random weights]", metavar="RUN",
+            type=opt.PATH),
         option("--epochs", "The number of passes through the training data.", default=50,
             type=opt.POSITIVE),
         option("--batch-size", "The number of samples per step; 0 takes all at once.",
@@ -71,6 +74,9 @@ PARAMETERS = [
         option("--average", "The decay, such as 0.999, of a moving average of the weights, which "
             "is validated and saved instead of the last weights.  [default: no average]",
             type=float),
+        option("--precision", "The numbers of products and convolutions in a training step: "
+            "bfloat16 is faster on recent processors, and a little less exact.",
+            default="float32", type=opt.Choice(["float32", "bfloat16"])),
     ),
     option("--run", "The folder of the run; a stopped run is resumed there.", required=True,
         type=opt.PATH),

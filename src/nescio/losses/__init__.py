@@ -1,10 +1,10 @@
 """Losses: `(forward, batch, rng) -> (M,)`, composable: `adversarial(nll())`."""
 
+from nescio.losses.acet import acet as acet
 from nescio.losses.adversarial import adversarial as adversarial
 from nescio.losses.adversarial import adversarial_training as adversarial_training
 from nescio.losses.adversarial import virtual_adversarial as virtual_adversarial
 from nescio.losses.batch import Batch as Batch
-from nescio.losses.ceda import acet as acet
 from nescio.losses.ceda import ceda as ceda
 from nescio.losses.ceda import outlier_exposure as outlier_exposure
 from nescio.losses.class_weighted import balanced_weights as balanced_weights
@@ -40,3 +40,4 @@ from nescio.losses.prior_networks import prior_exposure as prior_exposure
 from nescio.losses.prior_networks import reverse_kl as reverse_kl
 from nescio.losses.smooth_hinge import smooth_hinge as smooth_hinge
 from nescio.losses.temporal_ensembling import temporal_ensembling as temporal_ensembling
+from nescio.losses.with_ood import Form as Form

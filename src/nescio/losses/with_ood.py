@@ -87,29 +87,59 @@ def with_others(
     return in_dist, joined.outputs[0][:, -count:] if joined.outputs else forward(others)
 
 
-def numbers(ood: OODSource, batch: Batch, rng: Rng, share: float, pool: int | None) -> Tensor:
-    """Which OOD inputs a step takes, `(M, B')`: `share` of its samples, at least one.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Turns:
+    """The OOD inputs of a step, all `(M, B')`.
+
+    index: the numbers of the inputs in their source.
+    slot: their positions in the pool.
+    fresh: whether an input is in its position for the first time.
+    """
+
+    index: Tensor
+    slot: Tensor
+    fresh: Tensor
+
+
+def turns(
+    ood: OODSource,
+    batch: Batch,
+    rng: Rng,
+    share: float,
+    pool: int | None,
+    renew: int | None = None,
+) -> Turns:
+    """Which OOD inputs a step takes: `share` of its samples, at least one.
 
     A function of (seed, member, step). An endless OOD source gives each member its own
     inputs, none of them among the first 2^40. A finite one is walked through in even strides.
+    After `renew` visits an input gives way to the next one, each position in another step.
     """
     epoch, done = divmod(batch.step, batch.steps)
     samples = batch.x.shape[1]
     before = batch.size - samples if done == batch.steps - 1 else done * samples
     first = round(share * (epoch * batch.size + before))
     position = first + torch.arange(max(1, round(share * samples)))
-    if ood.size is None:
-        own = position if pool is None else position % pool
-        return torch.stack([own + APART * (1 + member) for member in rng.members])
     size = pool or ood.size
-    starts = [derive(rng.seed, "ood", member) % size for member in rng.members]
-    own = (torch.tensor(starts)[:, None] + position * _stride(size)) % size
-    return own * ood.size // size  # a pool is spread evenly over all of the set
-
-
-def positions(ood: OODSource, index: Tensor, pool: int) -> Tensor:
-    """Where in the pool the inputs with these numbers are."""
-    return index % APART if ood.size is None else -(-index * pool // ood.size)
+    if size is None:  # endless, and no input comes back
+        index = torch.stack([position + APART * (1 + member) for member in rng.members])
+        return Turns(index=index, slot=index, fresh=torch.ones_like(index, dtype=torch.bool))
+    if ood.size is None:
+        slot = (position % size).expand(len(rng.members), -1)
+    else:
+        starts = [derive(rng.seed, "ood", member) % size for member in rng.members]
+        slot = (torch.tensor(starts)[:, None] + position * _stride(size)) % size
+    visit = position // size
+    age, fresh = torch.zeros_like(slot), (visit == 0).expand_as(slot)
+    if renew:
+        late = visit + slot % renew  # not all of them at once
+        age = late // renew
+        fresh = fresh | (late % renew == 0)
+    if ood.size is None:
+        own = APART * (1 + torch.tensor(rng.members)[:, None])
+        return Turns(index=slot + size * age + own, slot=slot, fresh=fresh)
+    # a pool is spread evenly over all of the set
+    return Turns(index=(slot * ood.size // size + age) % ood.size, slot=slot, fresh=fresh)
 
 
 def _stride(size: int) -> int:

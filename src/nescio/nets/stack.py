@@ -339,7 +339,9 @@ class Forward:
     averaged: Tensors | None = field(default=None, kw_only=True)  # where a run averages weights
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.architecture(self.tensors, x, self.rng)
+        outputs = self.architecture(self.tensors, x, self.rng)
+        # products of a training step may be in 16 bits; losses are not
+        return outputs.float() if outputs.dtype is torch.bfloat16 else outputs
 
     @property
     def average(self) -> "Forward":

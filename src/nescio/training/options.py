@@ -14,11 +14,14 @@ from nescio.core import (
     check_indices,
     digest,
     schedule_named,
+    unknown,
     without_ignored,
 )
 from nescio.losses import Loss
 from nescio.training.optimizers import named_optimizer
 from nescio.training.plan import Pair, Rows
+
+PRECISIONS = ("float32", "bfloat16")
 
 
 def configured(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +45,10 @@ def configured(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if given["standardize_targets"]:
         config["standardize_targets"] = True
+    if given["precision"] not in PRECISIONS:
+        raise NescioError(unknown("precision", given["precision"], PRECISIONS))
+    if given["precision"] != PRECISIONS[0]:
+        config["precision"] = given["precision"]
     if given["average"] is not None:
         config["average"] = real("average", given["average"])
     if given["unlabeled_size"] is not None:

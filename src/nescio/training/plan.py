@@ -42,6 +42,7 @@ class Plan:
     units: Pair | None = None  # mean and deviation of the targets of each member, (M, D)
     unlabeled: Tensor | None = None  # inputs without labels
     unlabeled_size: int = 0  # how many of them each step has
+    half: bool = False  # whether products and convolutions are in bfloat16
     average: Schedule | None = None  # the decay of the moving average of the weights, by step
 
     @property

@@ -14,6 +14,7 @@ from nescio.core import (
     as_tensor,
     check_axes,
     check_counted,
+    digest,
     known_head,
     one_thread,
     only_tensor,
@@ -23,7 +24,7 @@ from nescio.core import (
 from nescio.data import Dataset, door, is_frame, learn_columns
 from nescio.losses import Loss, as_loss, nll
 from nescio.losses.loss import Step
-from nescio.models import as_head
+from nescio.models import as_head, networks
 from nescio.nets import (
     columns_of,
     encoded,
@@ -207,6 +208,31 @@ def scaled_networks(
         others = as_batch(unlabeled, dtype_of(nets[0]))
         each = (torch.cat([own, others]) for own in each)
     return [standardized(net, own) for net, own in zip(nets, each, strict=True)]
+
+
+@torch.no_grad()
+def start_from(nets: list[nn.Module], start: Any, order: Sequence[int]) -> str:
+    """Give the networks the weights and statistics of a trained model; their fingerprint.
+
+    order: the number of each network among the members, in case the model has one for each.
+    """
+    members = [member.net for member in networks(start)]
+    if len(members) not in (1, len(nets)):
+        raise NescioError(
+            f"start has {len(members)} members, the run {len(nets)}; one for each, or one for all"
+        )
+    for net, index in zip(nets, order, strict=True):
+        given = members[index % len(members)].state_dict()
+        own = net.state_dict()
+        for name in {**own, **given}:
+            shapes = [tuple(one[name].shape) if name in one else None for one in (given, own)]
+            if shapes[0] != shapes[1]:
+                raise NescioError(
+                    f"the weights to start from do not fit the network: {name!r} has shape "
+                    f"{shapes[0]} there and {shapes[1]} here (None: it is missing)"
+                )
+        net.load_state_dict(given)
+    return digest(*(t for net in members for _, t in sorted(net.state_dict().items())))
 
 
 def starting_weights(

@@ -203,25 +203,32 @@ def acet(
     keep: bool = True,
     free: float | None = None,
     ramp: float | None = None,
+    weight_ramp: float = 0.0,
+    form: losses.Form | None = None,
+    renew: int | None = None,
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
     """A network with low confidence around noise, at its most confident points (ACET).
 
-    The attack goes on from epoch to epoch, by a step of free * radius that the training pass gives,
-    and by `steps` steps, of radius / steps each. The paper's attack starts again each time:
-    steps=40, keep=0.
+    The attack continues from visit to visit of an input. In networks with BatchNorm it has 8 small
+    steps each time, and inputs are renewed; start them from a trained network: --start RUN. In
+    others it is a step of free * radius that the training pass gives. Or it has `steps` steps, of
+    radius / steps each. The paper's attack starts again each time: steps=40, keep=0.
 
     head: how outputs are read; None: class logits.
     ood: OOD source to be unsure on, as in `ceda`; images must lie in the range of the training
       images.
     weight: weight of the confidence on OOD inputs, in the loss.
     radius: radius of the attack, as a share of the range; None: 0.3 for images, 0.05 for vectors.
-    steps: number of gradient steps of the attack in each training step.
-    keep: whether the attack goes on from where it ended at the last visit of an input.
-    free: step that the training pass gives, as a share of the radius; None: 0.5, or 0 without
-      `keep`.
-    ramp: share of the training over which the radius grows; None: 0.3, or 0 without `keep`.
+    steps: number of gradient steps of the attack in each training step; 0: chosen by the network.
+    keep: whether the attack continues from where it ended at the last visit of an input.
+    free: step that the training pass gives, as a share of the radius; None: chosen by the network.
+    ramp: share of the training over which the radius grows; None: chosen by the network.
+    weight_ramp: share of the training over which the weight grows.
+    form: the confidence term, "max" or "uniform"; None: chosen by the network.
+    renew: number of visits after which a stored input gives way to another one, 0 for never; None:
+      chosen by the network.
     weight_decay: factor on the sum of squares of the weights in the loss.
     members: number of networks.
     """
@@ -238,8 +245,11 @@ def acet(
             weight=weight,
             attack=attack,
             keep=keep,
-            free=0.5 * keep if free is None else free,
-            ramp=0.3 * keep if ramp is None else ramp,
+            free=0.5 * keep if free is None and steps else free,
+            ramp=0.3 * keep if ramp is None and steps else ramp,
+            weight_ramp=weight_ramp,
+            form=form,
+            renew=renew,
         )
 
     return Recipe(loss=of_inputs(loss, weight_decay), members=members)

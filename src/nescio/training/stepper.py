@@ -111,6 +111,7 @@ class _Learner:
     by_hand: Dense | None
     clip: float | None
     together: bool
+    half: bool = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -43,6 +43,7 @@ from nescio.training.prepare import (
     dtype_of,
     read,
     scaled_networks,
+    start_from,
     starting_weights,
     unlabeled_inputs,
     unlabeled_size,
@@ -78,6 +79,8 @@ def train(
     bootstrap: bool = False,
     augment: Augment | Sequence[Augment] = (),
     ignore_index: int | None = None,
+    start: Model | nn.Module | None = None,
+    precision: str = "float32",
     seed: int = 0,
     run: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -133,6 +136,11 @@ def train(
     augment: random changes of images, such as `[crops(4), mirrors()]` of nescio.data.augmentation,
       or `noise(0.1)` of inputs of any shape.
     ignore_index: the label of what is left out, in training, validation and history; not a class.
+    start: a trained model, or a network, whose weights and statistics of BatchNorm the members
+      start from, for fine-tuning; None: what `make_net` draws. A model of one member starts all.
+    precision: "float32", or "bfloat16" for products and convolutions of a training step in numbers
+      of 16 bits: about twice as fast on processors with AVX-512 BF16 or AMX, slower on others.
+      Weights, losses and answers stay as they are.
     seed: seed of the initial weights, the orders and all other random draws.
     run: a folder for checkpoints; the same call with the same folder resumes where it stopped.
     checkpoint_seconds: time between checkpoints in `run`; it grows where writing one takes long.
@@ -152,6 +160,8 @@ def train(
     nets = [nets[index] for index in own.order]
     if standardize:
         nets = scaled_networks(nets, pair[0], own.rows, others)
+    if start is not None:
+        config["start"] = start_from(nets, start, own.order)
     nets = [net.to(pair[0].device) for net in nets]
     shapes = pair[0].shape[1:], pair[1].shape[1:]
     marked = marks_steps(nets[0])
@@ -240,10 +250,12 @@ def _plan(
 ) -> Plan:
     architecture, scaled = Stack(net), own.rows is not None or own.units is not None
     samples = len(data[0]) if own.rows is None else max(map(len, own.rows))
+    half = "precision" in config
     plan = Plan(
         loss=loss,
         architecture=architecture,
-        by_hand=dense(architecture, data[0].shape[1:], scaled=scaled),
+        by_hand=None if half else dense(architecture, data[0].shape[1:], scaled=scaled),
+        half=half,
         data=data,
         validation=validation,
         members=tuple(config["members"][index] for index in own.order),

@@ -35,6 +35,10 @@ class Learner(Protocol):
         """The largest gradient norm of a member."""
 
     @property
+    def half(self) -> bool:
+        """Whether products and convolutions are in bfloat16."""
+
+    @property
     def together(self) -> bool:
         """Whether all members run in one go, rather than one after the other."""
 
@@ -105,7 +109,8 @@ def _gradients(
     trained = dict(zip(learner.architecture.trained, leaves, strict=True))
     every = {**weights, **trained}
     forward = Forward(learner.architecture, every, rng, averaged=batch.averaged)
-    with torch.enable_grad():
+    kind = leaves[0].device.type
+    with torch.enable_grad(), torch.autocast(kind, torch.bfloat16, enabled=learner.half):
         return _by_autograd(learner.loss, forward, batch, rng, leaves)
 
 

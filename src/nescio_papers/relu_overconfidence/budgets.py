@@ -23,6 +23,7 @@ class Budget:
     attacked: Sizes = size(_by_block(1000, 500), quick=_by_block(60, 30))  # under each attack
     noise_steps: int = size(200, quick=20)  # of the attack on noise
     restarts: int = size(3, quick=1)  # of the same
+    halving_steps: int = size(20, quick=5)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=20)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
     rays: Sizes = size(_by_block(10_000, 300), quick=_by_block(50, 3))  # of table 2, exact factors

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.attacks import adversarial_noise, adversarial_samples
+from nescio.attacks import adversarial_noise, adversarial_samples, crossing_step
 from nescio.core import as_batch, kept
 from nescio.evaluation.compare import Absent
 from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, judged, slug, verdict_of
@@ -21,6 +21,7 @@ from nescio_papers.relu_overconfidence.table_1_claims import LOW
 
 FIGURES = {"MNIST": "figure-2.png", "CIFAR-10": "figure-3.png"}
 HISTOGRAM = "figure-4.png"
+RADIUS, STEP = 0.3, 0.0075  # of the attack on noise
 SOURCE = "Hein et al., figure"
 Numbers = Mapping[str, Any]
 
@@ -90,7 +91,9 @@ def pictures(
     order, half = torch.arange(sizes.examples), sizes.examples // 2
     index = torch.cat([2 * order[:half], 2 * order[: sizes.examples - half] + 1])
     noise = unseen_noise(in_dist, settings)(index)
-    options = {"steps": sizes.example_steps, "seed": settings.seed}
+    step = crossing_step(RADIUS, sizes.example_steps, STEP)
+    options: dict[str, Any] = {"radius": RADIUS, "steps": sizes.example_steps, "step": step}
+    options["seed"] = settings.seed
     near = {c: adversarial_noise(one.model, noise, **options).x for c, one in models.items()}
     return Pictures(
         name=name,
@@ -129,7 +132,7 @@ def samples(
     x, y = (part[: sizes.attacked[block.name]] for part in in_dist.test)
     options: dict[str, Any] = {
         "radius": block.radius,
-        "step": block.step,
+        "step": crossing_step(block.radius, sizes.sample_steps, block.step),
         "steps": sizes.sample_steps,
         "seed": settings.seed,
     }

@@ -12,13 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.attacks import confidence, leaking, pgd, wrong_confidence
+from nescio import attacks
+from nescio.attacks import Judged, confidence, leaking, pgd, wrong_confidence
 from nescio.core import as_batch
 from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
+from nescio.evaluation.compare.confidence_task import REJECTED
 from nescio.models.model import Model
 from nescio_papers.kit import InData
+from nescio_papers.relu_overconfidence.budgets import Budget
 
 LEAK = ", leaking gradients"  # ends the name of a row
+STRONG, WRONG_CLASS = ", strong judge", ", confidence in a wrong class"  # so do these
 STEP = 0.02  # of the attack on noise, at its start; it ends at zero
 SAMPLES = 200  # inputs whose gradient is looked at together
 
@@ -29,6 +33,7 @@ class Stronger:
 
     description: str
     make: Callable[[Model, InData], Tensor]
+    judge: Callable[[Model, InData], Judged] | None = None  # all inputs, and which attack won
 
 
 def stronger_noise(attack: AdversarialNoise) -> Stronger:
@@ -62,6 +67,65 @@ def stronger_samples(attack: AdversarialSamples, steps: int) -> Stronger:
 
     text = f"adversarial samples by confidence in a wrong class (radius={attack.radius}, {steps=})"
     return Stronger(f"{text}, leaking gradients, misclassified", make)
+
+
+def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> Stronger:
+    """The same noise under several attacks, of which the best counts for each image.
+
+    attack: the paper's attack, which is one of them.
+    images: test images, from some of which one of the attacks starts.
+    budget: the sizes of the run.
+    """
+    steps = budget.halving_steps
+
+    def judge(model: Model, in_dist: InData) -> Judged:
+        del in_dist
+        return attacks.strong_noise(
+            model,
+            attack.ood.take(attack.count),
+            starts=images,
+            radius=attack.radius,
+            steps=attack.steps,
+            step=attack.length,
+            halving_steps=steps,
+            seed=attack.seed,
+        )
+
+    text = f"the best of several attacks, {steps} halved steps each, and {attack.description}"
+    return Stronger(text, lambda model, in_dist: judge(model, in_dist).x, judge)
+
+
+def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
+    """Test images under several attacks, of which the most confident of a wrong class counts.
+
+    Those still classified correctly are dropped by the rule of the paper's row.
+
+    attack: the paper's attack, which is one of them.
+    steps: halved steps of each of the others.
+    """
+
+    def judge(model: Model, in_dist: InData) -> Judged:
+        x, y = in_dist.test
+        chosen = attack.chosen(len(x))
+        return attacks.strong_samples(
+            model,
+            as_batch(x[chosen]),
+            y[chosen],
+            radius=attack.radius,
+            steps=attack.steps,
+            step=attack.length,
+            halving_steps=steps,
+            seed=attack.seed,
+        )
+
+    def make(model: Model, in_dist: InData) -> Tensor:
+        moved, labels = judge(model, in_dist).x, in_dist.test[1]
+        sure, named = model.outputs(moved)[0].softmax(1).max(1)
+        tied = sure < REJECTED / in_dist.classes
+        return moved[(named != labels[attack.chosen(len(labels))]) | tied]
+
+    text = f"confidence in a wrong class, the best of several attacks, {steps} halved steps each"
+    return Stronger(f"{text}, misclassified, and {attack.description}", make, judge)
 
 
 def without_gradient(model: Model, x: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from nescio import NescioError, attacks, measures, metrics, models, nets
-from nescio.data.ood import uniform
+from nescio.data.ood import another, uniform
 from nescio.evaluation import compare as compare_all
 from nescio.evaluation.compare import Absent, AdversarialNoise, AdversarialSamples
 from nescio.evaluation.compare.confidence_task import still_right
@@ -147,26 +148,46 @@ def test_predictors_and_detectors_stand_side_by_side(linear, labeled):
 def test_adversarial_noise_is_the_attack_of_each_predictor():
     noise, x = uniform((2,), seed=1), torch.rand(30, 2)
     nets_by_name = {name: nets.mlp(2, 3, widths=(8,)) for name in "ab"}
-    row = AdversarialNoise(noise, 40, steps=6, step=0.02, radius=0.1, restarts=2, seed=4)
+    row = AdversarialNoise(noise, 40, steps=6, step=0.04, radius=0.1, restarts=2, seed=4)
     found = compare(nets_by_name, (x, torch.arange(30) % 3), {"adv": row}, resamples=0)
     for name, net in nets_by_name.items():
         moved = attacks.pgd(
-            attacks.confidence(net), noise.take(40), radius=0.1, steps=6, step=0.02, restarts=2,
+            attacks.confidence(net), noise.take(40), radius=0.1, steps=6, step=0.04, restarts=2,
             seed=4,
         )  # fmt: skip
         expected = models.plain(net)(moved.x).probs.amax(-1).mean().item()
         assert values(cell(found, "adv", name))["mean_max_confidence"] == pytest.approx(expected)
     text = data_set(found, "adv").description
     assert data_set(found, "adv").kind == "adversarial"
-    assert "radius=0.1, steps=6, step=0.02, restarts=2, seed=4" in text
+    assert "radius=0.1, steps=6, step=0.04, restarts=2, seed=4" in text
     assert noise.description in text
+
+
+@pytest.mark.parametrize("make", [partial(AdversarialNoise, uniform((2,)), 5), AdversarialSamples])
+def test_few_steps_are_long_enough_to_cross_the_ball(make):
+    few, usual = make(radius=0.3, steps=20, step=0.0075), make(radius=0.3, steps=80, step=0.0075)
+    assert few.length == pytest.approx(0.03)
+    assert "step=0.03," in few.description
+    assert usual.length == 0.0075
+    assert make(radius=0.3, steps=20, step=None).length is None
+    assert make(radius=None, steps=20, step=0.0075).length == 0.0075  # there is no ball
+
+
+def test_few_steps_reach_the_far_side_from_any_start():
+    """The most confident point of a ball is at an edge, whatever the start."""
+    net = torch.nn.Sequential(torch.nn.Linear(1, 2))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[5.0], [-5.0]]))
+        net[0].bias.copy_(torch.tensor([0.0, 1.0]))  # class 0 from 0.1 on
+    row = AdversarialNoise(another(torch.full((20, 1), 0.5), "gray"), 20, steps=5, radius=0.3)
+    torch.testing.assert_close(row.near(net).x, torch.full((20, 1), 0.8))
 
 
 def test_adversarial_noise_of_a_detector_brings_its_score_down():
     noise, x = uniform((2,), seed=1), torch.rand(30, 2)
     row = AdversarialNoise(noise, 40, steps=20, radius=0.2, options={"start": "input"})
     found = compare({}, (x, None), {"adv": row}, scores={"sum": lambda z: z.sum(1)}, resamples=0)
-    lowered = (noise.take(40) - 20 * 0.0075).clamp(min=0)
+    lowered = (noise.take(40) - 0.2).clamp(min=0)  # 20 steps of 0.0075 would stop before the edge
     assert values(cell(found, "adv", "sum"))["auroc"] == metrics.auroc(x.sum(1), lowered.sum(1))
 
 

@@ -17,9 +17,11 @@ from nescio.cli.networks import factory_named
 from nescio.cli.trained import Done, report
 from nescio.cli.unlabeled import few_labels, unlabeled_inputs
 from nescio.core import (
+    MODEL,
     Head,
     NescioError,
     heads,
+    load,
     make_folder,
     options_for,
     owned,
@@ -109,21 +111,25 @@ def fit_recipe(
     calibrate: str | None = None,
     augment: str | None = None,
     ignore_index: int | None = None,
+    start: str | None = None,
     **options: Any,
 ) -> Done:
     """Train a recipe on a data set in memory, and save it in the run folder, calibrated if asked.
 
-    options: of `nescio.train`.
+    start: the folder of the run to start from. options: of `nescio.train`.
     """
     loss = recipe.loss_for(dataset.train[0])
     if calibrate is not None:
         calibrators[calibrate]
         if dataset.validation is None:
             raise NescioError(f"--calibrate needs validation data; {dataset.name} has none")
+    make_net = _factory(net_name, dataset, recipe, loss.head)
+    before = None if start is None else _before(start, make_net)
     with owned(make_folder(Path(run))), unfinished(run):
         model = train_model(
-            _factory(net_name, dataset, recipe, loss.head),
+            make_net,
             dataset.train,
+            start=before,
             loss=loss,
             members=recipe.members,
             validation=dataset.validation,
@@ -144,6 +150,17 @@ def fit_recipe(
         save_settings(run, **settings)
     epochs = model.history.stopped if model.history else ()
     return Done(dataset, predictor, epochs)
+
+
+def _before(folder: str, make_net: Callable[[], nn.Module]) -> Model:
+    """The model of a finished run, to start from."""
+    path = Path(folder) / MODEL
+    if not path.is_file():
+        raise NescioError(
+            f"--start takes the folder of a finished run of `nescio train`; {folder} has no {MODEL}"
+        )
+    before: Model = load(path, kind="model", net=make_net())
+    return before
 
 
 def _on_device(dataset: Dataset) -> Dataset:

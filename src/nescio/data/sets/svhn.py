@@ -18,18 +18,26 @@ CROPS = "_x.npy.xz"  # ends the name of a file of images
 
 
 @datasets.register
-def svhn(*, folder: str | None = None, validation: int = 5000, seed: int = 0) -> Dataset:
+def svhn(
+    *,
+    folder: str | None = None,
+    validation: int = 5000,
+    test: int | None = None,
+    seed: int = 0,
+) -> Dataset:
     """99289 color images of 32 x 32 pixels of house numbers; needs the setting NESCIO_DATA.
 
     folder: where the folder `svhn` is; None: where NESCIO_DATA says. It holds the two published
       .mat files, or crops as NAME_x.npy.xz with NAME_y.npz: where there are several, the one with
       `test` in its name is the test part and the others together are the training part.
+    test: number of digits of the test part that stay there, about: of crops, those of the first
+      photographs join the training part, so that no photograph is in both. None: all stay.
     validation: number of training samples, chosen by `seed`, that become validation data.
     seed: seed of the choice of the validation data.
     """
     where = data_folder("svhn", folder)
-    train, test = _published(where) or _crops(where)
-    return from_parts("svhn", train, test, classes=10, validation=validation, seed=seed)
+    train, held = _published(where) or _crops(where, test)
+    return from_parts("svhn", train, held, classes=10, validation=validation, seed=seed)
 
 
 def _published(where: Path) -> tuple[Part | None, Part] | None:
@@ -40,8 +48,11 @@ def _published(where: Path) -> tuple[Part | None, Part] | None:
     return (_read_mat(train) if train else None), _read_mat(test)
 
 
-def _crops(where: Path) -> tuple[Part | None, Part]:
-    """The training and test parts in files of crops; a single file is the test part."""
+def _crops(where: Path, stay: int | None) -> tuple[Part | None, Part]:
+    """The training and test parts in files of crops; a single file is the test part.
+
+    stay: how many digits of the test part stay there; None: all.
+    """
     files = sorted(where.glob(f"*{CROPS}"))
     if not files:
         raise lacking("svhn", where, PUBLISHED[1])
@@ -52,8 +63,24 @@ def _crops(where: Path) -> tuple[Part | None, Part]:
             f"expected one with `test` in its name, got {len(tests)}: rename or move the others"
         )
     parts = [_read_crops(path) for path in files if path not in tests]
+    x, y = _read_crops(tests[0])
+    first = 0 if stay is None else _boundary(tests[0], len(x), stay)
+    parts += [(x[:first], y[:first])] if first else []
     train = (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])) if parts else None
-    return train, _read_crops(tests[0])
+    return train, (x[first:], y[first:])
+
+
+def _boundary(path: Path, count: int, stay: int) -> int:
+    """How many digits leave the test part so that about `stay` stay, and whole photographs."""
+    if not 0 < stay <= count:
+        raise NescioError(f"test must be from 1 to {count}, the digits in {path}, got {stay}")
+    beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
+    arrays, names = read_arrays(beside, {"source_image"})
+    demand(beside, names, {"source_image"})
+    photographs, first = arrays["source_image"], count - stay
+    while 0 < first < count and photographs[first] in photographs[:first]:
+        first += 1
+    return first
 
 
 def _read_mat(path: Path) -> Part:

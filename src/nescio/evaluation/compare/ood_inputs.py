@@ -7,7 +7,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from nescio.attacks import Ascent, Attacked, adversarial_noise, adversarial_samples, pgd
+from nescio.attacks import (
+    Ascent,
+    Attacked,
+    adversarial_noise,
+    adversarial_samples,
+    crossing_step,
+    pgd,
+)
 from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs, only_tensor
 from nescio.data import Columns, OODSource, door
 from nescio.data.ood.source import digest
@@ -28,7 +35,7 @@ class AdversarialNoise:
     count: number of inputs.
     radius: how far an input may move, in the largest change of a feature; None: in the whole box.
     steps: number of gradient steps.
-    step: length of a step; None: 2.5 * radius / steps.
+    step: length of a step, 2 * radius / steps at least; None: 2.5 * radius / steps.
     restarts: number of starts, of which the best counts.
     seed: seed of the random draws.
     options: other options of `nescio.attacks.pgd`.
@@ -50,6 +57,11 @@ class AdversarialNoise:
                 f"AdversarialNoise takes an OOD source from nescio.data.ood, got a {kind}"
             )
         _check_count(self.count)
+
+    @property
+    def length(self) -> float | None:
+        """The length of a step, such that `steps` of them cross the ball."""
+        return crossing_step(self.radius, self.steps, self.step)
 
     @property
     def description(self) -> str:
@@ -87,7 +99,7 @@ class AdversarialSamples:
     count: number of inputs, taken at even distances over the in-distribution data; None: all.
     radius: how far an input may move, in the largest change of a feature; None: in the whole box.
     steps: number of gradient steps.
-    step: length of a step; None: 2.5 * radius / steps.
+    step: length of a step, 2 * radius / steps at least; None: 2.5 * radius / steps.
     restarts: number of starts, of which the best counts.
     seed: seed of the random draws.
     options: other options of `nescio.attacks.pgd`.
@@ -104,6 +116,11 @@ class AdversarialSamples:
     def __post_init__(self) -> None:
         if self.count is not None:
             _check_count(self.count)
+
+    @property
+    def length(self) -> float | None:
+        """The length of a step, such that `steps` of them cross the ball."""
+        return crossing_step(self.radius, self.steps, self.step)
 
     @property
     def description(self) -> str:
@@ -214,8 +231,8 @@ def pieces(inputs: Inputs | tuple[OODSource, int]) -> Iterator[Any]:
 
 
 def _pgd(attack: AdversarialNoise | AdversarialSamples) -> dict[str, Any]:
-    names = ("radius", "steps", "step", "restarts", "seed")
-    return {**{name: getattr(attack, name) for name in names}, **attack.options}
+    own = {"radius": attack.radius, "steps": attack.steps, "step": attack.length}
+    return {**own, "restarts": attack.restarts, "seed": attack.seed, **attack.options}
 
 
 def _check_box(attack: AdversarialNoise | AdversarialSamples, x: Tensor, what: str) -> None:

@@ -1,0 +1,297 @@
+"""The judges by name: the strongest of several attacks on noise, and on labeled samples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.attacks.ascent import Ascent
+from nescio.attacks.halving import higher
+from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
+from nescio.attacks.named import Attacked, pgd
+from nescio.attacks.norms import Norm, linf
+from nescio.attacks.objectives import (
+    Objective,
+    answer_of,
+    class_confidence,
+    confidence,
+    label_loss,
+    leaking,
+    wrong_confidence,
+)
+from nescio.core import NescioError, as_inputs, as_tensor, derive
+from nescio.core.registry import attacks
+from nescio.data.ood import uniform
+
+PLAIN, HALVING, LEAKING = "plain steps", "halving", "halving, leaking gradients"
+FROM_DATA, CLASSES = "halving from data", "halving, class by class"
+LABELS = "label loss, "  # begins the name of an attack on samples
+POOL = 500  # inputs of the data that are looked at, at even distances
+CANDIDATES = 10  # of the pool for each input: half of them the nearest, half at random
+TRIED, TRIAL = 10, 3  # classes that are tried for each input, and the steps of a trial
+
+
+@attacks.register
+@torch.inference_mode(False)  # whatever the caller is in
+def strong_noise(
+    source: object,
+    x: Any,
+    *,
+    starts: Any = None,
+    radius: float | None = 0.3,
+    steps: int = 200,
+    step: float | None = 0.0075,
+    halving_steps: int = 20,
+    restarts: int = 2,
+    data_starts: int = 2,
+    classes: int = 2,
+    enough: float = ENOUGH,
+    norm: str | Norm = linf,
+    low: float = 0.0,
+    high: float = 1.0,
+    mask: Any = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> Judged:
+    """Raise the confidence, whatever the class, by several attacks: the best counts.
+
+    For each input: the steps of `adversarial_noise`; from random points steps that are halved, and
+    the same with leaking gradients; from inputs of the data that are moved into its ball; and
+    towards one class after another. The value is always the confidence of the network as it is.
+    By default an input of ten classes takes 370 passes forward and backward, and 41 forward.
+
+    source: an `nn.Module`, a model, or another predictor.
+    x: inputs to begin with, such as noise, `(N, ...)`.
+    starts: inputs of the data, such as test images; None: without that attack.
+    radius: radius of the ball; None: the whole box.
+    steps: number of gradient steps of the plain attack.
+    step: length of such a step; None: 2.5 * radius / steps.
+    halving_steps: number of gradient steps of each of the others.
+    restarts: number of random starts.
+    data_starts: for each input, the number of starts in the data: the most confident of ten
+      candidates, five of them the nearest to its ball.
+    classes: for each input, the number of classes that are raised to the end, of at most ten that
+      are tried for three steps.
+    enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
+      follow; by default a confidence of 0.999.
+    norm: norm of the ball, "linf", "l2" or "l1".
+    low, high: the box, the range of valid inputs.
+    mask: 1 where an input may change, of the shape of one input; None: everywhere.
+    batch_size: number of samples that the networks read at a time.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    """
+    _check_counts(restarts=restarts, data_starts=data_starts, classes=classes)
+    inputs, ball = _inputs(x), {"radius": radius, "norm": norm, "low": low, "high": high}
+    ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
+    sure, halved = confidence(source), {"steps": halving_steps, "halving": True}
+    searches: dict[str, Search] = {
+        PLAIN: partial(ways.random, sure, steps=steps, step=step, turns=range(1)),
+        HALVING: partial(ways.random, sure, turns=range(1, 1 + restarts), **halved),
+        LEAKING: partial(ways.random, leaking(sure), turns=range(-1, 0), **halved),
+    }
+    if starts is not None:
+        data = _pool(starts, inputs)
+        searches[FROM_DATA] = partial(ways.from_data, sure, data, count=data_starts, **halved)
+    searches[CLASSES] = partial(ways.class_by_class, source, count=classes, **halved)
+    options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
+    return judge(sure, inputs, (), searches, enough=enough, **options)
+
+
+@attacks.register
+@torch.inference_mode(False)  # whatever the caller is in
+def strong_samples(
+    source: object,
+    x: Any,
+    y: Any,
+    *,
+    radius: float | None = 0.3,
+    steps: int = 80,
+    step: float | None = 0.0075,
+    halving_steps: int = 20,
+    classes: int = 2,
+    enough: float = ENOUGH,
+    norm: str | Norm = linf,
+    low: float = 0.0,
+    high: float = 1.0,
+    mask: Any = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> Judged:
+    """Raise the confidence in a wrong class by several attacks: the best counts.
+
+    For each input: the steps of `adversarial_samples`, which lower the label whatever takes its
+    place; the same by halved steps, and with leaking gradients; the confidence in the best wrong
+    class by both; and towards one wrong class after another. The value is the log-odds of the most
+    probable wrong class. By default an input of ten classes takes 227 passes forward and backward.
+
+    source: an `nn.Module`, a model, or another predictor.
+    x, y: inputs and their labels.
+    radius: radius of the ball; None: the whole box.
+    steps: number of gradient steps of the plain attack.
+    step: length of such a step; None: 2.5 * radius / steps.
+    halving_steps: number of gradient steps of each of the others.
+    classes: for each input, the number of wrong classes that are raised to the end, of at most ten
+      that are tried for three steps.
+    enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
+      follow; by default a confidence of 0.999.
+    norm: norm of the ball, "linf", "l2" or "l1".
+    low, high: the box, the range of valid inputs.
+    mask: 1 where an input may change, of the shape of one input; None: everywhere.
+    batch_size: number of samples that the networks read at a time.
+    seed: seed of the random draws.
+    progress: whether to draw a progress bar; None: where stderr is a terminal.
+    """
+    inputs, labels = _inputs(x), as_tensor(y, "targets")
+    if labels.shape != inputs.shape[:1]:
+        shape = tuple(labels.shape)
+        raise NescioError(f"{len(inputs)} inputs but labels of shape {shape}; one per sample")
+    _check_counts(classes=classes)
+    ball = {"radius": radius, "norm": norm, "low": low, "high": high}
+    ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
+    lost, wrong = label_loss(source), wrong_confidence(source)
+    halved = {"steps": halving_steps, "halving": True}
+    searches: dict[str, Search] = {
+        LABELS + PLAIN: partial(ways.random, lost, steps=steps, step=step, turns=range(1)),
+        LABELS + HALVING: partial(ways.at_inputs, lost, **halved),
+        LABELS + LEAKING: partial(ways.random, leaking(lost), turns=range(1, 2), **halved),
+        HALVING: partial(ways.at_inputs, wrong, **halved),
+        LEAKING: partial(ways.random, leaking(wrong), turns=range(2, 3), **halved),
+        CLASSES: partial(ways.class_by_class, source, count=classes, **halved),
+    }
+    options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
+    return judge(wrong, inputs, (labels.to(inputs.device),), searches, enough=enough, **options)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Ways:
+    """The attacks of a judge: where they start, and in which ball and box they stay."""
+
+    ascent: Ascent  # for its ball and box
+    options: dict[str, Any]  # of `pgd`
+    seed: int
+
+    def at_inputs(self, objective: Objective, near: Near, **how: Any) -> Attacked:
+        """From the inputs themselves."""
+        return self._climb(objective, near, "input", **how)
+
+    def random(self, objective: Objective, near: Near, *, turns: range, **how: Any) -> Attacked:
+        """From random points; start 0 is where `pgd` starts, in l2 and l1 the input."""
+        found = []
+        for turn in turns:
+            begin: Any = None
+            if turn or self.ascent.radius is None or self.ascent.norm is linf:
+                shape = (1 + near.x[0].numel(),)
+                draw = uniform(shape, seed=derive(self.seed, "start", turn))
+                begin = self.ascent.start(near.x, draw(near.index).to(near.x))
+            found.append(self._climb(objective, near, begin, **how))
+        return _best(found)
+
+    def from_data(
+        self, objective: Objective, data: Tensor, near: Near, *, count: int, **how: Any
+    ) -> Attacked:
+        """From inputs of the data, in the ball: of some candidates those of the highest value."""
+        project = self.ascent.projection(near.x)
+        chosen = self._candidates(data, near, project)
+        values = torch.stack(
+            [
+                valued(objective, project(data[column]), (), self.options["batch_size"])
+                for column in chosen.T
+            ],
+            1,
+        )
+        order = values.argsort(dim=1, descending=True, stable=True)[:, :count]
+        columns = chosen.gather(1, order).T
+        return _best([self._climb(objective, near, data[one], **how) for one in columns])
+
+    def class_by_class(self, source: object, near: Near, *, count: int, **how: Any) -> Attacked:
+        """Towards single classes, from the input: those that rise most in a few steps."""
+        objective = class_confidence(source)
+        tried = self._classes(source, near)
+        trials = [
+            self._climb(objective, near, "input", (column,), steps=TRIAL) for column in tried.T
+        ]
+        order = torch.stack([one.value for one in trials], 1).argsort(1, descending=True)
+        columns = tried.gather(1, order[:, :count]).T
+        ends = [self._climb(objective, near, "input", (column,), **how) for column in columns]
+        return _best([*trials, *ends])
+
+    def _climb(
+        self,
+        objective: Objective,
+        near: Near,
+        start: Any,
+        targets: tuple[Tensor, ...] | None = None,
+        **how: Any,
+    ) -> Attacked:
+        given = near.targets if targets is None else targets
+        return pgd(objective, near.x, *given, start=start, **self.options, **how)
+
+    def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
+        """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""
+        half = CANDIDATES // 2
+        far = torch.stack(
+            [
+                (project(one.expand_as(near.x).clone()) - one).abs().flatten(1).sum(1)
+                for one in data
+            ],
+            1,
+        )
+        nearest = far.argsort(dim=1, stable=True)[:, :half]
+        draw = uniform((half,), seed=derive(self.seed, "data"))(near.index)
+        random = (draw * len(data)).long().clamp(max=len(data) - 1).to(nearest.device)
+        return torch.cat([nearest, random], 1)
+
+    @torch.no_grad()
+    def _classes(self, source: object, near: Near) -> Tensor:
+        """The most probable classes of each input, without its label if there is one."""
+        answered, size = answer_of(source), self.options["batch_size"]
+        logs = torch.cat([answered(part).log_probs for part in near.x.split(size)])
+        logs = logs if logs.ndim == 2 else logs.flatten(1, -2).mean(1)  # of maps, over the pixels
+        for labels in near.targets:
+            logs = logs.scatter(1, labels[:, None].to(logs.device), -torch.inf)
+        count = min(TRIED, logs.shape[1] - len(near.targets))
+        order = logs.argsort(dim=1, descending=True, stable=True)
+        return order[:, :count].to(near.x.device)
+
+
+def _ways(inputs: Tensor, ball: dict[str, Any], seed: int, **options: Any) -> _Ways:
+    """The attacks in a ball and a box, in which the inputs must be."""
+    ascent = Ascent(**ball)
+    ascent.check(inputs)
+    return _Ways(ascent=ascent, options={**ball, **options}, seed=seed)
+
+
+def _best(found: list[Attacked]) -> Attacked:
+    """The best of several attacks on the same inputs; blind where all of them are."""
+    top, blind = (found[0].x, found[0].value), found[0].blind
+    for one in found[1:]:
+        top, blind = higher(top, one.x, one.value), blind & one.blind
+    return Attacked(*top, blind)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
+
+
+def _inputs(x: Any) -> Tensor:
+    given = as_tensor(x, "inputs")
+    kind = torch.float64 if given.dtype == torch.float64 else torch.float32
+    return as_inputs(given, dtype=kind)
+
+
+def _pool(starts: Any, x: Tensor) -> Tensor:
+    data = as_inputs(starts, "starts", dtype=x.dtype, keep_bytes=True)
+    if data.shape[1:] != x.shape[1:]:
+        shapes = f"{tuple(x.shape[1:])}, got {tuple(data.shape[1:])}"
+        raise NescioError(f"starts must be inputs of the same shape, {shapes}")
+    count = min(POOL, len(data))
+    even = torch.arange(count) * len(data) // count
+    return as_inputs(data[even.to(data.device)], "starts", dtype=x.dtype).to(x.device)

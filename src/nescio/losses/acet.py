@@ -1,0 +1,280 @@
+"""Unsure all around OOD inputs: ACET (Hein et al., 2019).
+
+The paper attacks each noise image with 40 steps in each training step. Here an image comes back,
+epoch after epoch, from a pool, and its perturbation is stored: a visit continues where the last one
+ended, against a network that has changed little.
+
+One step per visit is nearly free, since the training pass itself gives the gradient of the inputs,
+and it is enough for networks without BatchNorm on digits. Residual networks learn to resist such
+coarse steps and nothing else. They need small steps, images that are renewed, so that the network
+cannot learn them by heart, and starts at training images, cut into the ball: what an attack would
+have to make of noise. They also need a term whose gradient does not vanish where the attack has
+won: the largest log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from nescio.attacks import Ascent, linf
+from nescio.core import Head, NescioError, Rng, derive
+from nescio.core.registry import losses
+from nescio.data import OODSource
+from nescio.losses.loss import Batch, Loss
+from nescio.losses.with_ood import (
+    ADVICE,
+    Form,
+    Turns,
+    check,
+    confidence_term,
+    draw,
+    perturbations,
+    random_start,
+    top_odds,
+    turns,
+    with_others,
+)
+from nescio.nets.stack import Forward
+
+POOL = 3000  # inputs that take turns
+RENEW, FROM_DATA = 3, 0.75  # of networks with BatchNorm
+SMALL = 1 / 15  # a small step, as a share of the radius: 0.02 of 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How the most confident inputs are searched, and what is made of them."""
+
+    ascent: Ascent
+    free: float
+    ramp: float
+    form: Form
+    renew: int | None
+    from_data: float
+
+    @property
+    def description(self) -> str:
+        """The options in words that tell two searches apart."""
+        return (
+            f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
+            f"renew={self.renew}, from_data={self.from_data}"
+        )
+
+
+@losses.register
+def acet(
+    base: Loss,
+    ood: OODSource,
+    *,
+    weight: float = 1.0,
+    weight_ramp: float = 0.0,
+    attack: Ascent | None = None,
+    keep: bool = True,
+    free: float | None = None,
+    ramp: float | None = None,
+    form: Form | None = None,
+    share: float = 1.0,
+    pool: int | None = None,
+    renew: int | None = None,
+    from_data: float | None = None,
+) -> Loss:
+    """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
+
+    What is None is chosen by the network: with BatchNorm, 8 steps of a fifteenth of the radius, the
+    uniform form, inputs renewed after 3 visits, most of them started at training inputs; start
+    such a network from a trained one (`nescio.train(..., start=model)`), or give `weight_ramp`.
+    Without BatchNorm, the free step alone and the form "max".
+
+    Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
+
+    base: the loss that the term is added to.
+    ood: source of the OOD inputs, in the units of the training inputs.
+    weight: factor on the term.
+    weight_ramp: share of the training during which the weight grows from 0: a network that is not
+      trained yet can answer the whole weight by being unsure everywhere.
+    attack: how inputs are searched in each step, such as `Ascent(radius=0.3, steps=8, step=0.02)`;
+      with steps=0 it says radius and box alone. None: a radius of 0.3. The paper's is
+      `Ascent(radius=0.3, steps=40, step=0.0075)`, with keep=False. Training and OOD inputs must be
+      in its box, [0, 1] by default; others need `Ascent(..., low=-1.0, high=1.0)`.
+    keep: continue from where the last visit of an input ended; linf only.
+    free: after the step, move stored inputs by this share of the radius along the gradient that the
+      training pass gives; None: 0.5 where the attack has no step, 0 otherwise.
+    ramp: share of the training during which the radius grows from 0; None: 0.3 where the attack has
+      no step, 0 otherwise.
+    form: the confidence term, as in `ceda`.
+    share: number of OOD inputs per training sample.
+    pool: number of OOD inputs that take turns; None: a tenth of the training samples, 3000 at most:
+      an input that hardly ever comes back is hardly attacked.
+    renew: number of visits after which an input of the pool gives way to another one; 0: never.
+    from_data: share of the inputs whose search starts at a training input of the step, cut into the
+      ball; the others start anywhere in it.
+    """
+    check(base, ood, weight, form or "uniform", share, pool)
+    plain = _search(attack, keep, free, ramp, form, renew, from_data, steps=0)
+    deep = _search(attack, keep, free, ramp, form, renew, from_data, steps=8)
+    for one in (plain, deep):
+        _check(one, keep, weight_ramp)
+    how = plain.description if plain == deep else f"{plain.description} or {deep.description}"
+    growing = f", {weight_ramp=}" if weight_ramp else ""
+    text = (
+        f"acet({base.description}, {ood.description}, {weight=}{growing}, {how}, {keep=}, "
+        f"{share=}, {pool=})"
+    )
+    name = f"acet {derive(text):x}"
+
+    def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
+        search = deep if _normalizes(forward.architecture.net) else plain
+        ascent, scale = search.ascent, _ramped(search.ramp, batch)
+        size = pool or _usual(batch, name, ood, share)
+        turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)
+        if keep and turn.index.shape[1] > size:
+            raise _too_few(turn.index.shape[1], size, ood)
+        center = draw(ood, turn.index, batch)
+        ends = torch.stack([batch.low, batch.high])
+        ascent.check(ends, what="training inputs", advice=ADVICE)
+        others = f"inputs of {ood.name!r}"
+        ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
+        if keep:
+            warm = perturbations(batch, rng, name, size, ascent.reach)
+            nearest = ascent.projection(center, lead=2, scale=scale)
+            moves = _begun(warm.recall(turn.slot), turn, center, search, batch, rng)
+            start = nearest(center + moves)
+        else:
+            start = random_start(ascent, center, rng, scale)
+        result = _searched(ascent, base.head, forward, center, start, scale)
+        if keep:
+            warm.store(turn.slot, result - center)
+        if search.free:
+            length = search.free * ascent.reach * scale
+            result = result.detach().requires_grad_()
+
+            def move_on(slope: Tensor) -> None:
+                warm.store(turn.slot, nearest(result.detach() + length * slope.sign()) - center)
+
+            batch.wanted.append((result, move_on))
+        in_dist, outputs = with_others(base, forward, batch, rng, result)
+        term = confidence_term(base.head, outputs, search.form)
+        return in_dist + weight * _ramped(weight_ramp, batch) * term
+
+    return base.with_step(text, step)
+
+
+def _search(
+    attack: Ascent | None,
+    keep: bool,
+    free: float | None,
+    ramp: float | None,
+    form: Form | None,
+    renew: int | None,
+    from_data: float | None,
+    *,
+    steps: int,
+) -> Search:
+    """What was asked for; the rest as a network with or without BatchNorm needs it.
+
+    steps: number of steps of the attack where it has none; 0: the free step is enough.
+    """
+    ascent = attack or Ascent(radius=0.3, steps=0, best=False)
+    if steps and keep and not ascent.steps and free is None:
+        ascent = replace(ascent, steps=steps, step=ascent.reach * SMALL)
+    alone, deep = keep and not ascent.steps, keep and steps > 0
+    return Search(
+        ascent=ascent,
+        free=0.5 * alone if free is None else free,
+        ramp=0.3 * alone if ramp is None else ramp,
+        form=form or ("uniform" if steps else "max"),
+        renew=(RENEW * deep if renew is None else renew) or None,
+        from_data=FROM_DATA * deep if from_data is None else from_data,
+    )
+
+
+def _normalizes(net: nn.Module) -> bool:
+    """Whether a network has BatchNorm."""
+    return any(isinstance(module, _BatchNorm) for module in net.modules())
+
+
+def _ramped(ramp: float, batch: Batch) -> float:
+    """The factor at this step of what grows from 0 to 1 during a share of the training."""
+    return min(1.0, (batch.step + 1) / (ramp * batch.total)) if ramp else 1.0
+
+
+def _begun(
+    moves: Tensor, turn: Turns, center: Tensor, search: Search, batch: Batch, rng: Rng
+) -> Tensor:
+    """The stored perturbations; those of new inputs point at training inputs, or anywhere."""
+    if not (search.renew or search.from_data) or not turn.fresh.any():
+        return moves
+    radius = search.ascent.reach
+    count, features = center[0].flatten(1).shape
+    numbers = [torch.rand(1 + features, count, generator=g) for g in rng.generators("fresh")]
+    drawn = torch.stack(numbers).to(center)
+    anywhere = radius * (2 * drawn[:, 1:].transpose(1, 2).reshape(center.shape) - 1)
+    partner = torch.arange(center.shape[1], device=center.device) % batch.x.shape[1]
+    there = (batch.numbers[:, partner] - center).clamp(-radius, radius)
+    wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
+    begun = torch.where((drawn[:, 0] < search.from_data).view(wide), there, anywhere)
+    return torch.where(turn.fresh.to(center.device).view(wide), begun, moves)
+
+
+def _searched(
+    ascent: Ascent, head: Head, forward: Forward, center: Tensor, start: Tensor, scale: float
+) -> Tensor:
+    """The most confident points that the attack reaches from `start`; without steps, `start`."""
+    if not ascent.steps:
+        return start
+    frozen = forward.frozen()
+
+    def objective(x: Tensor) -> Tensor:
+        return top_odds(head.logits(frozen(x)))
+
+    return ascent(objective, center, start=start, lead=2, scale=scale)[0]
+
+
+def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
+    """A tenth of the samples, at least what the largest batch takes; the same in all steps."""
+    if name in batch.memory:
+        return batch.memory[name].shape[1]
+    least = math.ceil(share * (batch.x.shape[1] + 1))  # a single sample may join the last batch
+    size = max(least, min(POOL, batch.size // 10))
+    return size if ood.size is None else min(size, ood.size)
+
+
+def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
+    """More inputs in a step than take turns: one would be moved twice, and stored once."""
+    there, more = f"of a pool of {size}", "a larger pool"
+    if ood.size == size:
+        there = f"and {ood.name!r} has {size}"
+        more = "a larger OOD set, or keep=False with an attack of some steps"
+    return NescioError(
+        f"a step takes {step} OOD inputs, {there}; use a smaller batch or share, or {more}"
+    )
+
+
+def _check(search: Search, keep: bool, weight_ramp: float) -> None:
+    ascent = search.ascent
+    if keep and (ascent.norm is not linf or not ascent.radius):
+        raise NescioError(
+            "keep=True stores perturbations in a linf ball; give the attack that norm and a "
+            "positive radius, or say keep=False"
+        )
+    if not 0 <= search.ramp <= 1 or not 0 <= search.free < math.inf:
+        raise NescioError(
+            f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
+        )
+    if not 0 <= weight_ramp <= 1 or not 0 <= search.from_data <= 1:
+        raise NescioError(
+            "weight_ramp and from_data are shares, from 0 to 1, got "
+            f"{weight_ramp} and {search.from_data}"
+        )
+    renew = search.renew
+    if renew is not None and (isinstance(renew, bool) or not isinstance(renew, int) or renew < 1):
+        raise NescioError(f"renew is a number of visits, or 0 for never, got {renew!r}")
+    if not ascent.steps and not keep:
+        raise NescioError("an attack of 0 steps finds nothing; it needs keep=True and a free step")
+    if search.free and not keep:
+        raise NescioError("a free step moves the stored inputs; it needs keep=True")
+    if (search.renew or search.from_data) and not keep:
+        raise NescioError("renew and from_data are about stored inputs; they need keep=True")

@@ -1,0 +1,199 @@
+"""ACET on networks with BatchNorm: small steps, a renewed pool, starts at training inputs."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import nescio
+from nescio import NescioError, attacks, losses, nets
+from nescio.attacks import Ascent
+from nescio.core import Rng
+from nescio.data.ood import another, paper_noise, uniform
+from nescio.losses import Batch
+from nescio.losses.acet import SMALL
+from nescio.losses.with_ood import APART, turns
+from nescio.nets.stack import Forward, Stack, stack
+
+CLASSES, SIDE = 3, 8
+SOURCE = torch.Generator().manual_seed(0)
+Y = torch.arange(150) % CLASSES
+BARS = torch.zeros(CLASSES, 3, SIDE, SIDE)
+for label in range(CLASSES):
+    BARS[label, label, :, 2 * label : 2 * label + 3] = 1.0
+X = (BARS[Y] + 0.1 * torch.rand(150, 3, SIDE, SIDE, generator=SOURCE)).clamp(0, 1)
+NOISE = paper_noise(X, seed=5)
+
+
+def residual():
+    return nets.resnet((3, SIDE, SIDE), CLASSES, blocks=1, width=4)
+
+
+def trained(loss, **options):
+    kept = {"epochs": 6, "batch_size": 25, "learning_rate": 0.01, "progress": False, **options}
+    return nescio.train(residual, (X, Y), loss=loss, **kept)
+
+
+def attacked(model):
+    """Mean confidence under the training attack of a residual network, on noise it has not seen."""
+    ascent = {"radius": 0.3, "steps": 40, "step": 0.3 * SMALL}
+    found = attacks.adversarial_noise(model, NOISE.take(40), **ascent)
+    return model(found.x).probs.amax(-1).mean().item()
+
+
+def test_the_confidence_on_its_training_attack_falls() -> None:
+    plain = trained(losses.nll())
+    humble = trained(losses.acet(losses.nll(), NOISE, pool=50), start=plain, epochs=12)
+    before, after = attacked(plain), attacked(humble)
+    assert before > 0.9
+    assert after < 0.6
+    assert (humble(X).log_probs.argmax(-1) == Y).float().mean() > 0.95
+
+
+FEATURES = 4
+
+
+def batch_at(step: int, *, members: int = 2, samples: int = 10) -> Batch:
+    x = torch.rand(members, samples, FEATURES, generator=torch.Generator().manual_seed(step))
+    low, high = torch.zeros(FEATURES), torch.ones(FEATURES)
+    y = torch.zeros(members, samples, dtype=torch.long)
+    return Batch(x=x, y=y, points=20, low=low, high=high, steps=2, step=step, total=40)
+
+
+@pytest.mark.parametrize("ood", [uniform((FEATURES,), seed=1), another(torch.rand(30, 4), "few")])
+def test_an_input_stays_for_its_visits_and_gives_way_then(ood) -> None:
+    pool, renew = 5, 3
+    stays: dict[int, list[list[int]]] = {}
+    for step in range(12):
+        turn = turns(ood, batch_at(step), Rng(0, (0, 1), (0, step)), 0.5, pool, renew)
+        rows = zip(turn.slot[0], turn.index[0], turn.fresh[0], strict=True)
+        for slot, index, fresh in rows:
+            own = stays.setdefault(int(slot), [])
+            if fresh:
+                own.append([])
+            own[-1].append(int(index))
+    assert sorted(stays) == list(range(pool))
+    for own in stays.values():
+        assert all(len(set(stay)) == 1 for stay in own)  # one input at a time
+        assert all(len(stay) == renew for stay in own[1:-1])  # for all its visits
+        first = [stay[0] for stay in own]
+        assert len(set(first)) == len(first)  # and never the same again
+    together = {len(own[0]) for own in stays.values()}
+    assert len(together) > 1  # not all of them at once
+
+
+def test_without_renewal_an_input_is_new_once() -> None:
+    ood = uniform((FEATURES,), seed=1)
+    for step in range(6):
+        turn = turns(ood, batch_at(step), Rng(0, (0, 1), (0, step)), 0.5, 5)
+        assert turn.fresh.all() == (step == 0)
+        assert torch.equal(turn.index % APART, turn.slot)
+
+
+class Recording(Stack):
+    """Keeps the inputs of evaluation passes: the points that an attack looks at."""
+
+    def __init__(self, net):
+        super().__init__(net)
+        self.looked = []
+
+    def __call__(self, tensors, x, rng=None):
+        if rng is None:
+            self.looked.append(x.detach().clone())
+        return super().__call__(tensors, x, rng)
+
+
+def normalized():
+    return nn.Sequential(
+        nn.Linear(FEATURES, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, CLASSES)
+    )
+
+
+def looked_at(make, **options):
+    nets_made = [make() for _ in range(2)]
+    batch = batch_at(0)
+    rng = Rng(0, (0, 1), (0, 0))
+    architecture = Recording(nets_made[0])
+    tensors = stack(nets_made)
+    for name, tensor in tensors.items():
+        if "running" not in name and "num" not in name:
+            tensor.requires_grad_()
+    ood = uniform((FEATURES,), seed=1)
+    losses.acet(losses.nll(), ood, pool=20, **options)(
+        Forward(architecture, tensors, rng), batch, rng
+    )
+    turn = turns(ood, batch, rng, 1.0, 20, options.get("renew", 12) or None)
+    centers = torch.stack([ood(row) for row in turn.index])
+    return architecture.looked, centers, batch
+
+
+def test_the_network_chooses_the_search() -> None:
+    plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
+    assert len(looked_at(plain)[0]) == 0  # the free step alone
+    assert len(looked_at(normalized)[0]) == 8
+    assert len(looked_at(normalized, free=0.5)[0]) == 0  # as it was asked for
+    assert len(looked_at(plain, attack=Ascent(radius=0.3, steps=3))[0]) == 4
+
+
+def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
+    points, centers, batch = looked_at(normalized, from_data=1.0)
+    expected = (batch.x - centers).clamp(-0.3, 0.3) + centers
+    assert torch.allclose(points[0], expected.clamp(0, 1), atol=1e-6)
+    points, centers, batch = looked_at(normalized, from_data=0.0)
+    assert not torch.allclose(points[0], expected.clamp(0, 1), atol=1e-2)
+    assert ((points[0] - centers).abs() <= 0.3 + 1e-6).all()
+
+
+def test_the_weight_grows() -> None:
+    ood, terms = uniform((FEATURES,), seed=1), []
+    made = [normalized() for _ in range(2)]
+    for step in (0, 9, 19, 39):
+        batch, rng = batch_at(step), Rng(0, (0, 1), (0, step))
+        values = [
+            losses.acet(losses.nll(), ood, pool=20, weight_ramp=0.5, weight=weight)(
+                Forward(Stack(made[0]), stack(made), rng), batch, rng
+            )
+            for weight in (0.0, 1.0)
+        ]
+        batch = replace(batch, memory={})
+        whole = losses.acet(losses.nll(), ood, pool=20)(
+            Forward(Stack(made[0]), stack(made), rng), batch, rng
+        )
+        terms.append((values[1] - values[0]) / (whole - values[0]))
+    assert torch.stack(terms)[:, 0].tolist() == pytest.approx([0.05, 0.5, 1.0, 1.0], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight_ramp": 1.5}, "weight_ramp"),
+        ({"from_data": -0.1}, "from_data"),
+        ({"renew": -1}, "renew"),
+        ({"renew": 2.5}, "renew"),
+        ({"renew": 3, "keep": False, "attack": Ascent(radius=0.3, steps=5)}, "keep=True"),
+        ({"form": "least"}, "form"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message) -> None:
+    with pytest.raises(NescioError, match=message):
+        losses.acet(losses.nll(), uniform((FEATURES,)), **options)
+
+
+def test_a_stopped_run_resumes_to_the_same_weights(tmp_path) -> None:
+    loss = losses.acet(losses.nll(), NOISE, pool=50, renew=2)
+    whole = trained(loss, epochs=3)
+    with pytest.raises(KeyboardInterrupt):
+        trained(_stopping(loss, 9), epochs=3, run=tmp_path, checkpoint_seconds=0.0)
+    again = trained(loss, epochs=3, run=tmp_path)
+    for name, tensor in whole.tensors.items():
+        assert torch.equal(again.tensors[name], tensor), name
+
+
+def _stopping(loss, step):
+    def stop(forward, batch, rng):
+        if batch.step == step:
+            raise KeyboardInterrupt
+        return loss.step(forward, batch, rng)
+
+    return replace(loss, step=stop)
