@@ -19,7 +19,16 @@ from nescio.detectors.failure import true_class_probability
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit import Comparison, Findings, InData, Settings, absent, folder_of, joined
+from nescio_papers.kit import (
+    Comparison,
+    Findings,
+    InData,
+    Settings,
+    absent,
+    all_images,
+    folder_of,
+    joined,
+)
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.stores import slug
 from nescio_papers.robust_deep_learning import failure
@@ -102,7 +111,7 @@ def run(settings: Settings) -> Findings:
 
 
 def _findings(settings: Settings, sizes: Budget, block: failure.Block) -> Findings:
-    in_dist = failure.all_images(block.data, train=sizes.train, test=sizes.test)
+    in_dist = all_images(block.data, train=sizes.train, test=sizes.test)
     if isinstance(in_dist, Absent):
         return absent(block.name, in_dist.why)
     model = _network(settings, sizes, block, in_dist)

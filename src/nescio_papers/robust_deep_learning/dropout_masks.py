@@ -37,15 +37,14 @@ def paired_errors(
     """Which images are wrong as usual, `(N,)`, and with each draw of the masks, `(S, N)`."""
     encoder, rest = at_dropout(net)
     features = features_of(encoder, x)
-    usual = models.plain(rest)(features).labels != y
-    sampled = [
-        torch.cat([
-            models.mc_dropout(rest, passes=passes, seed=seed)(piece).labels
-            for piece in features.split(PIECE)
-        ]) != y
-        for seed in masks
-    ]  # fmt: skip
+    usual = _labels(models.plain(rest), features) != y
+    draws = [models.mc_dropout(rest, passes=passes, seed=seed) for seed in masks]
+    sampled = [_labels(sampler, features) != y for sampler in draws]
     return usual, torch.stack(sampled)
+
+
+def _labels(predictor: Any, features: Tensor) -> Tensor:
+    return torch.cat([predictor(piece).labels for piece in features.split(PIECE)])
 
 
 def mask_numbers(usual: Sequence[Tensor], sampled: Sequence[Tensor]) -> dict[str, Any]:

@@ -118,7 +118,9 @@ def ensemble_claim(name: str, part: Numbers) -> Claim:
     )
 
 
-def _of_networks(what: str, part: Numbers, score: str, **limit: float) -> Fact:
+def _of_networks(
+    what: str, part: Numbers, score: str, *, above: float | None = None, below: float | None = None
+) -> Fact:
     """The mean AUROC over networks, with Student's interval from the stored deviation."""
     found, count = part["scores"][score]["metrics"]["auroc"], part["seeds"]
     value, spread = found["value"], found["deviation"]
@@ -126,12 +128,14 @@ def _of_networks(what: str, part: Numbers, score: str, **limit: float) -> Fact:
     if count > 1 and spread is not None:
         half = float(stdtrit(count - 1, 0.975)) * spread / count**0.5
     ends = {"value": value, "low": value - half, "high": value + half}
-    return between(what, ends, **limit, form=".4f")
+    return between(what, ends, above=above, below=below, form=".4f")
 
 
-def _gain(what: str, part: Numbers, score: str, **limit: float) -> Fact:
+def _gain(
+    what: str, part: Numbers, score: str, *, above: float | None = None, below: float | None = None
+) -> Fact:
     """The mean gain over networks; its ends are as if the same test images misled all of them."""
-    return between(what, mean_of(part["scores"][score]["gains"]), **limit)
+    return between(what, mean_of(part["scores"][score]["gains"]), above=above, below=below)
 
 
 def _won(gains: Sequence[Numbers]) -> str:

@@ -63,7 +63,7 @@ def found(tmp_path_factory):
         return InData((rows[:200], labels[:200]), (rows[200:], labels[200:]), 10)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failure, "all_images", images)
+        patch.setattr(confidnet_plateau, "all_images", images)
         patch.setattr(failure, "QUICK", replace(failure.QUICK, width=8))
         patch.setattr(confidnet_plateau, "QUICK", TINY)
         settings = Settings(quick=True, folder=tmp_path_factory.mktemp("run"))
