@@ -14,8 +14,7 @@ from torch.distributions import Dirichlet, kl_divergence
 import nescio
 from nescio import nets
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit import exactly
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import exactly, numbers_of
 from nescio_papers.robust_deep_learning import (
     dice,
     dirichlet_digits,

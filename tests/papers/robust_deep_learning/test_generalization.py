@@ -10,7 +10,7 @@ from scipy.optimize import linprog, minimize
 from nescio.evaluation import Rademacher
 from nescio.evaluation.generalization import random_signs
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
     generalization_labels,
@@ -239,7 +239,7 @@ def test_verdicts_on_complexities():
         return [one.verdict for one in generalization_verdicts.complexity(found, known)]
 
     assert judged(1.0) == ["holds", "holds"]
-    assert judged(0.2) == ["does not hold", "does not hold"]
+    assert judged(0.2) == ["open", "open"]  # training finds a lower bound only
     assert judged(1.0, test=0.1) == ["holds", "not reached here"]  # nothing to explain
 
 

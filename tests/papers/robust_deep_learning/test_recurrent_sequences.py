@@ -8,7 +8,7 @@ import torch
 
 from nescio import nets
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import recurrent_runs, recurrent_verdicts
 from nescio_papers.robust_deep_learning.recurrent_masks import masks_of
 from nescio_papers.robust_deep_learning.recurrent_runs import (

@@ -8,7 +8,7 @@ import torch
 
 from nescio.metrics import Interval
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import segmentation_verdicts
 from nescio_papers.robust_deep_learning.segmentation_measures import between, edges, of_classes
 from nescio_papers.robust_deep_learning.segmentation_network import (

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import (
     stability_deformations,
     stability_lipschitz,
