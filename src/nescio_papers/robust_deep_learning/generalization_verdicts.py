@@ -258,8 +258,8 @@ def descent(one: Sweep) -> Claim:
 
 
 def best_narrow(one: Sweep) -> int:
-    """The width before the threshold with the smallest test error."""
-    before = [i for i, ratio in enumerate(one.ratios) if ratio < 1 - NEAR]
+    """The width before the threshold with the smallest test error; the first if all are beyond."""
+    before = [i for i, ratio in enumerate(one.ratios) if ratio < 1 - NEAR] or [0]
     means = np.array(one.values("test_error")).mean(1)
     return min(before, key=lambda i: means[i])
 

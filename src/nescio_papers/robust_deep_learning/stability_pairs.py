@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from nescio.core import to_json
 from nescio.metrics import bootstrap_mean
 
-Outputs = Callable[[Tensor], Tensor]
 PIECE = 64  # images at once
 
 

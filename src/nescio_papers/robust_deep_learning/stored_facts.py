@@ -70,6 +70,8 @@ def over_seeds(
     form: how numbers are written.
     """
     found = values if isinstance(values, Sample) else sample(map(number, values))
+    if any(map(math.isnan, found.values)):
+        return open_fact(what, above=above, below=below, form=form)
     ends = {"value": found.mean, "low": found.mean - found.half, "high": found.mean + found.half}
     return between(what, ends, above=above, below=below, form=form)
 

@@ -239,7 +239,7 @@ def test_verdicts_on_complexities():
         return [one.verdict for one in generalization_verdicts.complexity(found, known)]
 
     assert judged(1.0) == ["holds", "holds"]
-    assert judged(0.2) == ["does not hold", "does not hold"]
+    assert judged(0.2) == ["open", "open"]  # training finds a lower bound only
     assert judged(1.0, test=0.1) == ["holds", "not reached here"]  # nothing to explain
 
 
