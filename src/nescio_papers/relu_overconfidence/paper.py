@@ -14,6 +14,7 @@ from nescio_papers.relu_overconfidence import (
     table_2_claims,
 )
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
+from nescio_papers.relu_overconfidence.figure_claims import figure_claims
 
 PARTS = (
     Part(
@@ -38,7 +39,10 @@ PARTS = (
         table_2_claims.claims_of,
     ),
     Part(
-        "figures", "Noise, adversarial noise and adversarial samples (figures 2 to 4)", figures.run
+        "figures",
+        "Polytopes, adversarial noise and adversarial samples (figures 1 to 4)",
+        figures.run,
+        figure_claims,
     ),
     Part("acet-cost", "What ACET costs", acet_cost.run, acet_cost.claims_of),
 )

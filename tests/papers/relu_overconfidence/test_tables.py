@@ -31,6 +31,7 @@ from nescio_papers.relu_overconfidence import (
 )
 from nescio_papers.relu_overconfidence.alphas import Alphas, measured
 from nescio_papers.relu_overconfidence.budgets import FULL, QUICK, Budget, Stated
+from nescio_papers.relu_overconfidence.figure_claims import JUDGED, PAPERS
 from nescio_papers.relu_overconfidence.published import METHODS, TABLE_1, TABLE_2
 from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
@@ -140,16 +141,15 @@ def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
     """By the numbers a training asks for: an image that is stored but never shown is none."""
     import sys
 
-    module, asked = sys.modules["nescio.losses.ceda"], []
-    numbers = module.numbers
+    module, asked = sys.modules["nescio.losses.acet"], []  # CEDA, beside it, takes the whole source
+    turns = module.turns
 
     def spy(*args):
-        index = numbers(*args)
-        if args[4] == 200:  # CEDA, beside it, takes the whole source
-            asked.append(index)
-        return index
+        turn = turns(*args)
+        asked.append(turn.index)
+        return turn
 
-    monkeypatch.setattr(module, "numbers", spy)
+    monkeypatch.setattr(module, "turns", spy)
     x = torch.randint(256, (2000, 1, 28, 28), dtype=torch.uint8)
     y = torch.arange(2000) % 10
     loss = methods.MNIST.losses[methods.ACET_DRAWN](x, 0)
@@ -324,7 +324,7 @@ def test_tables_and_claims_are_written(run):
     assert "Networks the paper has no column for" in text
     assert "plain: means of 2 trainings" in text
     claims = [claim for part in parts.values() for claim in part["claims"]]
-    assert len(claims) == 10 + 6 + 7 + 4 + 1
+    assert len(claims) == 10 + 6 + 7 + 5 + 1
     for claim in claims:
         assert claim["verdict"] == "open"  # a quick run judges nothing
         assert any(letter.isdigit() for letter in claim["measured"])
@@ -537,14 +537,26 @@ def test_rays_are_taken_up_again_piece_by_piece(run, small, tmp_path, monkeypatc
 def test_figures_show_noise_and_what_became_of_it(run):
     folder, parts = run
     part = parts["figures"]
-    assert list(part["figures"]) == ["figure-2.png", "figure-4.png", "figure-3.png"]
+    names = ["figure-1.png", "figure-2.png", "figure-4.png", "figure-3.png"]
+    assert list(part["figures"]) == names
     for name, caption in part["figures"].items():
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
         assert caption.endswith(".")
     shown = part["numbers"]["MNIST"]["confidence"]["plain"]
-    assert len(shown["noise"]) == len(shown["near"]) == 4
-    assert all(near >= at - 1e-6 for at, near in zip(shown["noise"], shown["near"], strict=True))
-    assert part["numbers"]["samples"]["plain"]["images"] == 12
+    three = zip(shown["noise"], shown[PAPERS], shown[JUDGED], strict=True)
+    for noise, near, nearest in three:  # the judge takes the best of the paper's attack and others
+        assert noise - 1e-6 <= near <= nearest + 1e-4
+    assert len(shown["noise"]) == 4
+    assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS]
+    samples = part["numbers"]["samples"]["plain"]
+    assert samples[PAPERS]["images"] == samples[JUDGED]["images"] == 12
+    assert samples[PAPERS]["adversarial"] <= samples[JUDGED]["adversarial"]
+    assert part["numbers"]["MNIST"]["wrong"]["ACET"][1] == 50
+    assert {claim["verdict"] for claim in part["claims"]} == {"open"}
+    assert [claim["source"][-1] for claim in part["claims"]] == list("12234")
+    published = {row["what"]: row["published"] for row in part["comparisons"]}
+    assert published["figure 4: mean confidence on adversarial samples, ACET"] == 0.854
+    assert published["figure 3: mean confidence on adversarial noise, ACET"] == 0.112
 
 
 def test_pictures_are_half_uniform_and_half_permuted(small):
@@ -553,11 +565,8 @@ def test_pictures_are_half_uniform_and_half_permuted(small):
     shown = figures.pictures("MNIST", in_dist, {"plain": cells.Trained(model, None)}, QUICKLY)
     noise = blocks.paper_noise(in_dist.train[0], seed=UNSEEN)
     assert torch.equal(shown.noise, noise(torch.tensor([0, 2, 1, 3])))
-    assert (shown.near["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
-    nearest = figures.distances(shown, in_dist)
-    known = in_dist.train[0].double() / 255
-    apart = (shown.noise.double()[:, None] - known[None]).flatten(2).norm(dim=2).amin(1)
-    assert nearest["noise"] == pytest.approx(apart.median().item(), rel=1e-4)
+    for attack in (PAPERS, JUDGED):
+        assert (shown.near[attack]["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
 
 
 def _untrained():
@@ -565,17 +574,6 @@ def _untrained():
 
     net = nets.small_cnn((1, 28, 28), 10, width=2)
     return net, stack([net]), losses.nll().head
-
-
-def test_the_caption_of_figure_4_is_judged_by_shares():
-    low, high = {"low": 0.6, "mean": 0.3}, {"low": 0.1, "mean": 0.9}
-    verdict = {
-        "holds": {"plain": high, "CEDA": high, "ACET": low},
-        "partly": {"plain": high, "CEDA": low, "ACET": low},
-        "fails": {"plain": high, "CEDA": high, "ACET": high},
-    }
-    for expected, found in verdict.items():
-        assert figures._most_low(found).verdict == expected
 
 
 def test_costs_are_ratios_to_plain_epochs_of_the_same_turn():
