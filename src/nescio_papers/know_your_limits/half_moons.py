@@ -236,8 +236,8 @@ class _Drawing:
         title = (
             "Gradients die out away from the data, but for bands along members' boundaries"
             if gradient
-            else "With dropout on and mutual information computed rightly, all measures vary once the "
-            "networks are trained to the end"
+            else "With dropout on and mutual information computed rightly, all measures vary once "
+            "the networks are trained to the end"
         )
         base = self.settings.base
         made = sheet(rows, self.grids, self.data, base, title, panel=(2.3, 2.3))

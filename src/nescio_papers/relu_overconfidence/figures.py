@@ -101,7 +101,6 @@ def run(settings: Settings) -> Findings:
         comparisons=_comparisons(numbers),
         text="\n\n".join(missing),
         skipped=numbers["missing"],
-        empty=not figures,
     )
 
 
