@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent
+from nescio.attacks.balls import Norm, linf
 from nescio.attacks.halving import higher
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
-from nescio.attacks.norms import Norm, linf
 from nescio.attacks.objectives import (
     Objective,
     answer_of,
@@ -24,7 +24,7 @@ from nescio.attacks.objectives import (
 )
 from nescio.core import NescioError, as_inputs, as_tensor, derive
 from nescio.core.registry import attacks
-from nescio.data.ood import uniform
+from nescio.data import ood
 
 PLAIN, HALVING, LEAKING = "plain steps", "halving", "halving, leaking gradients"
 FROM_DATA, CLASSES = "halving from data", "halving, class by class"
@@ -187,7 +187,7 @@ class _Ways:
             begin: Any = None
             if turn or self.ascent.radius is None or self.ascent.norm is linf:
                 shape = (1 + near.x[0].numel(),)
-                draw = uniform(shape, seed=derive(self.seed, "start", turn))
+                draw = ood.uniform(shape, seed=derive(self.seed, "start", turn))
                 begin = self.ascent.start(near.x, draw(near.index).to(near.x))
             found.append(self._climb(objective, near, begin, **how))
         return _best(found)
@@ -243,7 +243,7 @@ class _Ways:
             1,
         )
         nearest = far.argsort(dim=1, stable=True)[:, :half]
-        draw = uniform((half,), seed=derive(self.seed, "data"))(near.index)
+        draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index)
         random = (draw * len(data)).long().clamp(max=len(data) - 1).to(nearest.device)
         return torch.cat([nearest, random], 1)
 
