@@ -74,7 +74,7 @@ def plateau_text(found: Mapping[str, Numbers], patience: int) -> str:
     header = ["", "score", "epoch", "AP, validation errors", "AP, test errors", "gain"]
     return "\n\n".join(
         [
-            "ConfidNet as published: a tenth of the training images is held out, and of each stage "
+            "ConfidNet as published: a tenth of the training images validates, and of each stage "
             "the epoch with the best average precision of validation errors is taken; stage one "
             f"ends when {patience} epochs bring nothing better. In per cent; gains are over the "
             "maximum probability on test errors, with 95 % intervals over test images.",
