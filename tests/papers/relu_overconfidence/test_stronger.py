@@ -15,6 +15,7 @@ from nescio_papers.relu_overconfidence.stronger import (
     WRONG_CLASS,
     strong_noise,
     strong_samples,
+    without_gradient,
 )
 
 X = torch.tensor([0.3, 0.3, 0.9, 0.1]).reshape(2, 1, 1, 2)
@@ -33,6 +34,11 @@ def model():
 
 def data():
     return InData((X, Y), (X, Y), 2)
+
+
+def test_images_without_a_gradient_are_counted(model):
+    assert without_gradient(model, X) == 0.5
+    assert without_gradient(model, (255 * X).to(torch.uint8)) == 0.5
 
 
 def test_noise_is_moved_to_the_most_confident_point_of_its_ball(model):
