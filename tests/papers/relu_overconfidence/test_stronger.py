@@ -15,6 +15,7 @@ from nescio_papers.relu_overconfidence.stronger import (
     WRONG_CLASS,
     strong_noise,
     strong_samples,
+    without_gradient,
 )
 
 X = torch.tensor([0.3, 0.3, 0.9, 0.1]).reshape(2, 1, 1, 2)
@@ -35,6 +36,11 @@ def data():
     return InData((X, Y), (X, Y), 2)
 
 
+def test_images_without_a_gradient_are_counted(model):
+    assert without_gradient(model, X) == 0.5
+    assert without_gradient(model, (255 * X).to(torch.uint8)) == 0.5
+
+
 def test_noise_is_moved_to_the_most_confident_point_of_its_ball(model):
     """No gradient at (0.3, 0.3), yet (0.6, 0) is within 0.3, with the log-odds 0.8."""
     attack = AdversarialNoise(another(X[:1], "low"), 1, steps=20, options={"start": "input"})
@@ -42,7 +48,8 @@ def test_noise_is_moved_to_the_most_confident_point_of_its_ball(model):
     row = strong_noise(attack, X, QUICK)
     made = row.make(model, data())
     assert made.shape == (1, 1, 1, 2)
-    assert model(made).probs.amax().item() == pytest.approx(torch.tensor(0.8).sigmoid(), abs=1e-3)
+    sure = torch.tensor(0.8).sigmoid().item()
+    assert model(made).probs.amax().item() == pytest.approx(sure, abs=1e-3)
     found = row.judge(model, data())
     assert torch.equal(found.x, made)
     assert found.value.item() == pytest.approx(0.8, abs=5e-3)
