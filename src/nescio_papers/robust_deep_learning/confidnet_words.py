@@ -101,6 +101,7 @@ def plateau_figure(found: Mapping[str, Numbers]) -> Figure:
         for color, part in zip(COLORS, ("validation", "test"), strict=False):
             axis.axhline(one["maximum probability"][part], color=color, linestyle=":")
         axis.set(xlabel="epoch: stage one, then stage two", ylim=(0, None))
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_title(name, loc="left")
     axes[0].set_ylabel("average precision of errors")
     axes[0].legend(loc="lower right", fontsize=9)
