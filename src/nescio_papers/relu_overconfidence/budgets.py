@@ -41,7 +41,7 @@ class Budget:
     attacked: Sizes = size(_by_block(1000, 500), quick=_by_block(40, 8))  # under each attack
     noise_steps: int = size(200, quick=20)  # of the attack on noise
     restarts: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the same
-    halving_steps: int = size(40, quick=5)  # of each other attack of the strong judge
+    halving_steps: int = size(20, quick=5)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=20)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
     rays: Sizes = size(_by_block(3000, 1), quick=_by_block(50, 0))  # of table 2, exact factors
