@@ -143,6 +143,19 @@ def test_only_variational_weights_count():
     assert torch.equal(spread, F.softplus(forward.parameters["1.0.weight_rho"]))
 
 
+def test_a_ramp_lets_the_weight_grow_evenly_to_all_of_it():
+    forward, batch = situation()
+    base, ramped = losses.nll(), losses.elbo(losses.nll(), ramp=0.4)
+    whole = losses.elbo(losses.nll())(forward, batch, RNG) - base(forward, batch, RNG)
+    for step, share in ((0, 0.0), (2, 0.5), (4, 1.0), (9, 1.0)):
+        here = replace(batch, step=step, total=10)
+        torch.testing.assert_close(
+            ramped(forward, here, RNG) - base(forward, here, RNG), share * whole
+        )
+    assert "ramp" in ramped.description
+    assert "ramp" not in losses.elbo(losses.nll()).description
+
+
 def test_a_network_without_variational_layers_is_an_error_that_names_one():
     net = nets.mlp(3, 2).double()
     _, batch = situation()
@@ -158,6 +171,7 @@ def test_a_network_without_variational_layers_is_an_error_that_names_one():
         ({"narrow": -1.0}, "positive spreads"),
         ({"narrow": 0.1, "share": 1.0}, "0 < share < 1"),
         ({"weight": -1.0}, "weight >= 0"),
+        ({"ramp": 1.5}, "ramp is a share of the training"),
         ({"prior_spread": float("nan")}, "positive spreads"),
     ],
 )

@@ -38,7 +38,8 @@ def search(model: str, out: str, **options: Any) -> None:
     """Search hyper-parameters on half-moons at random.
 
     The best configuration has the smallest validation NLL.
-    MODEL is plain, mc_dropout or bayes_by_backprop; the ranges are those of the paper that
+    MODEL is plain, mc_dropout, bayes_by_backprop, bayes_mixture (the prior of the paper's code) or
+    bayes_released (its weight of the divergence as well); the ranges are those of the paper that
     `nescio reproduce know-your-limits-search` compares with. Needs pip install nescio[search].
     Writes table.csv and table.json, the best configuration first, and every finished trial at once
     to trials.jsonl. Trial k is the same for any number of workers. A stopped search can be resumed

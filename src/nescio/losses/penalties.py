@@ -125,6 +125,7 @@ def elbo(
     share: float = 0.5,
     weight: float = 1.0,
     weighting: str = "uniform",
+    ramp: float = 0.0,
 ) -> Loss:
     """Add the divergence of variational weights from the prior; for networks like `bayesian_mlp`.
 
@@ -135,9 +136,12 @@ def elbo(
     share: share of the mixture that has `prior_spread`, the rest has `narrow`.
     weight: factor on the divergence; 1 is the bound.
     weighting: "uniform", or "decaying" (first batches of an epoch count more, eq. 9).
+    ramp: share of the training in which the weight grows evenly from 0; 0: it is constant.
     """
     if weighting not in ("uniform", "decaying"):
         raise NescioError(f"weighting is 'uniform' or 'decaying', got {weighting!r}")
+    if not 0 <= ramp <= 1:
+        raise NescioError(f"ramp is a share of the training, from 0 to 1, got {ramp}")
     if not (prior_spread > 0 and weight >= 0 and (narrow is None or narrow > 0) and 0 < share < 1):
         raise NescioError("elbo needs positive spreads, 0 < share < 1 and weight >= 0")
     divergence = _normal(prior_spread) if narrow is None else _mixture(prior_spread, narrow, share)
@@ -147,10 +151,12 @@ def elbo(
         for name, mean, spread in variational(forward):
             noise = rng.normal(mean.shape[1:], f"weights {name}", like=mean)
             total = total + divergence(mean, spread, noise).flatten(1).sum(1)
-        return weight * _share_of(batch, weighting) / batch.points * total
+        grown = min(1.0, batch.step / (ramp * batch.total)) if ramp else 1.0
+        return weight * grown * _share_of(batch, weighting) / batch.points * total
 
     text = (
-        f"elbo({base.description}, {prior_spread=}, {narrow=}, {share=}, {weight=}, {weighting=})"
+        f"elbo({base.description}, {prior_spread=}, {narrow=}, {share=}, {weight=}, {weighting=}"
+        + (f", {ramp=})" if ramp else ")")
     )
     return plus(base, text, term, of_weights=True)
 

@@ -1,4 +1,4 @@
-"""Part `blobs`: entropy of a small ReLU network on nine blobs, and how its gradient falls away."""
+"""Part `blobs`: figure 1, a small ReLU network on nine blobs: entropy, pieces, gradient."""
 
 from functools import cache
 from typing import Any
@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from nescio import nets
 from nescio.data import blobs as draw_blobs
 from nescio.geometry.affine_maps import monotone
+from nescio.geometry.regions.regions_value import Regions
 from nescio.metrics import accuracy
 from nescio.models.model import Model
-from nescio.report.plots.look import add_title, with_look
+from nescio.report.plots.look import GRAY, add_title, with_look
 from nescio.training.train import train
-from nescio_papers.kit import Claim, Comparison, Findings, Settings, median, percent, share
+from nescio_papers.kit import Comparison, Findings, Settings, median, percent, share
+from nescio_papers.know_your_limits.judging import over_trainings
 from nescio_papers.know_your_limits.models import Network, Pair, choose
+from nescio_papers.know_your_limits.piece_figures import draw_pieces, found
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
     Field,
@@ -34,6 +38,7 @@ from nescio_papers.know_your_limits.surfaces import (
 CLASSES = 9
 RING = 4.0  # the outer ring begins here, in the larger coordinate
 FIGURE = "figure-1.png"
+STEPS = {False: (0.1, 0.05), True: (0.2, 0.2)}  # by quick: of the numbers, as in the paper; drawn
 
 
 @cache
@@ -58,19 +63,26 @@ def _network(model: Model, which: int) -> Network:
 
 
 def blobs(settings: Settings) -> Findings:
-    """Figures 1a and 1c: entropy on [-5, 5]^2 and the norm of its gradient."""
+    """Figure 1: entropy on [-5, 5]^2, the linear pieces, and the norm of its gradient."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     network = _network(model, 0)
-    grid = Grid((-5, 5, -5, 5), 0.2 if settings.quick else 0.1)
-    field = fields(network, grid.points, [ENTROPY], settings.base)[ENTROPY]
+    grid, fine = (Grid((-5, 5, -5, 5), step) for step in STEPS[settings.quick])
+    field, drawn = (
+        fields(network, one.points, [ENTROPY], settings.base)[ENTROPY] for one in (grid, fine)
+    )
     numbers = _numbers(network, data, grid, field, settings.base)
     starts = monotone(model, grid.points).monotone  # (M, N): no entry of V is exactly zero
     numbers["zero_of_starts"] = [share(~of_start) for of_start in starts]
     numbers["zero"] = numbers["zero_of_starts"][0]
+    inside = found(model.member(0))
+    numbers["pieces"], numbers["unbounded"] = len(inside), int(inside.unbounded.sum())
+    numbers["starts"] = _over_starts(model, data, grid, settings.base)
     caption = (
-        f"A 2-5-5-9 ReLU network on nine blobs. Left: predictive entropy; "
+        f"A 2-5-5-9 ReLU network on nine blobs. a: predictive entropy; "
         f"{percent(numbers['ring_below_tenth'])} of the outer ring (|x| > 4) is below a tenth of "
-        f"the maximum. Right: the norm of its gradient; the median is "
+        f"the maximum. b: its {numbers['pieces']} linear pieces, exactly; "
+        f"{numbers['unbounded']} have no end (hatched); black: the decision boundary. c: the norm "
+        "of the gradient of the entropy, on a logarithmic scale; the median is "
         f"{numbers['gradient_box']:.2g} in the box of the data and "
         f"{numbers['gradient_ring']:.2g} in the outer ring."
     )
@@ -78,15 +90,32 @@ def blobs(settings: Settings) -> Findings:
     note = f"mean of {model.members} starts; {numbers['zero'] * 100:.1f} for the one in the figure"
     return Findings(
         numbers=numbers,
-        figures={FIGURE: _figure(grid, field, data, settings, numbers)},
+        figures={FIGURE: _figure(fine, drawn, inside, data, settings, numbers)},
         captions={FIGURE: caption},
         comparisons=[
             Comparison("figure 1: points with a zero entry in V (%)", 6.3, zero, note=note)
         ],
-        claims=_claims(numbers),
         text="Entropy and gradient are computed from logits in float64. Nothing is added inside "
         "the logarithm; it would decide the gradient far away.",
     )
+
+
+def _over_starts(model: Model, data: Pair, grid: Grid, base: float) -> dict[str, Any]:
+    """What is judged, for every start: shares of the outer ring, and ratios to the box."""
+    rows = []
+    for start in range(model.members):
+        network = _network(model, start)
+        field = fields(network, grid.points, [ENTROPY], base)[ENTROPY]
+        own = _numbers(network, data, grid, field, base)
+        rows.append(
+            {
+                "accuracy": own["accuracy"],
+                "ring_below_tenth": own["ring_below_tenth"],
+                "gradient_ratio": own["gradient_ring"] / own["gradient_box"],
+                "edge_ratio": own["edge_of_steep"] / own["edge_of_ring"],
+            }
+        )
+    return {key: over_trainings([row[key] for row in rows]) for key in rows[0]}
 
 
 def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float) -> dict[str, Any]:
@@ -112,66 +141,42 @@ def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float
 
 @with_look
 def _figure(
-    grid: Grid, field: Field, data: Pair, settings: Settings, numbers: dict[str, Any]
+    grid: Grid,
+    field: Field,
+    inside: Regions,
+    data: Pair,
+    settings: Settings,
+    numbers: dict[str, Any],
 ) -> Figure:
-    figure = Figure(figsize=(10.8, 5.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    images = (
-        draw_values(left, grid, field.value, field.value.max()),
-        draw_slopes(right, grid, field.slope),
+    figure = Figure(figsize=(13.2, 5.5), layout="constrained")
+    left, middle, right = axes = figure.subplots(1, 3, sharey=True)
+    images = {
+        left: draw_values(left, grid, field.value, field.value.max()),
+        right: draw_slopes(right, grid, field.slope),
+    }
+    draw_pieces(middle, inside)
+    titles = (
+        "a  entropy",
+        f"b  {numbers['pieces']} linear pieces",
+        "c  norm of the gradient of the entropy",
     )
-    labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
-    titles = "a  entropy", "c  norm of the gradient of the entropy"
-    for axis, image, label, title in zip((left, right), images, labels, titles, strict=True):
-        draw_data(axis, data, 14)
-        axis.set(xlabel="$x_1$", ylabel="$x_2$")
+    for axis, title in zip(axes, titles, strict=True):
+        draw_data(axis, data, 8)
+        axis.set(xlabel="$x_1$", xlim=grid.box[:2], ylim=grid.box[2:], aspect="equal")
         axis.set_title(title, loc="left")
-        figure.colorbar(image, ax=axis, label=label, shrink=0.85)
+        axis.grid(visible=False)
+    left.set_ylabel("$x_2$")
+    labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
+    for (axis, image), label in zip(images.items(), labels, strict=True):
+        figure.colorbar(image, ax=axis, label=label, location="bottom", shrink=0.85)
+    marks = [
+        Patch(facecolor="white", edgecolor=GRAY, hatch="//", label="has no end"),
+        Patch(facecolor="black", label="decision boundary"),
+    ]
+    figure.legend(handles=marks, loc="lower center", bbox_to_anchor=(0.51, 0.06), ncols=2)
     add_title(
         figure,
         f"Far from the nine blobs the network is sure: {percent(numbers['ring_below_tenth'])} of "
         "the outer ring has less than a tenth of the possible entropy",
     )
     return figure
-
-
-def _claims(numbers: dict[str, Any]) -> list[Claim]:
-    falls = numbers["gradient_ring"] < 0.1 * numbers["gradient_box"]
-    near = numbers["edge_of_steep"] < 0.5 * numbers["edge_of_ring"]
-    starts = numbers["zero_of_starts"]
-    some = [value for value in starts if value > 0]
-    return [
-        Claim(
-            "Ulmer and Cinà, section 1",
-            "One can observe open areas of constant certainty stretching beyond the training data.",
-            f"{percent(numbers['ring_below_tenth'])} of the outer ring of figure 1a has an entropy "
-            "below a tenth of its maximum",
-            verdict="holds" if numbers["ring_below_tenth"] > 0.25 else "partly",
-        ),
-        Claim(
-            "Ulmer and Cinà, caption of figure 1",
-            "Small perturbations in the input have a decreasing influence on the uncertainty of "
-            "the network as we stray away from the training data.",
-            f"median gradient norm {numbers['gradient_box']:.2g} in the box of the data, "
-            f"{numbers['gradient_outside']:.2g} outside, {numbers['gradient_ring']:.2g} where "
-            "|x| > 4",
-            verdict="holds" if falls else "partly",
-        ),
-        Claim(
-            "Ulmer and Cinà, caption of figure 1",
-            "Exceptions to this are the model's decision boundaries.",
-            f"the {percent(numbers['ring_steep'])} of the outer ring that is steeper than the "
-            f"data's box lie {numbers['edge_of_steep']:.2f} from a decision boundary in the "
-            f"median, all of the ring {numbers['edge_of_ring']:.2f}",
-            verdict="holds" if near else "partly",
-        ),
-        Claim(
-            "Ulmer and Cinà, footnote 6",
-            "Just around 6.3 % of plotted points in figure 1 possess a matrix V with at least one "
-            "zero entry, all located in the top right corner.",
-            f"{percent(numbers['zero'])} of the grid points for the network of the figure; over "
-            f"{len(starts)} starts {len(some)} networks have any, {percent(np.mean(starts))} of "
-            f"their points on average, {percent(max(starts))} at most",
-            verdict="partly" if some else "fails",
-        ),
-    ]

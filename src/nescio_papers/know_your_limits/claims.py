@@ -1,8 +1,14 @@
-"""Sentences of the paper about its half-moons plots, with the numbers that bear on them."""
+"""Sentences of the paper about its half-moons plots, with the facts that they are judged by.
 
+Numbers are of models trained to the end where nothing is said; sentences that compare models, or
+say how well they detect, are judged with the paper's budget of 20 epochs as well.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from nescio_papers.kit import Claim, percent, verdict, verdict_of
+from nescio_papers.kit import Claim, Fact, exactly, percent
+from nescio_papers.know_your_limits.judging import of_difference, of_number, of_orders, of_share
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BUDGETS,
@@ -24,249 +30,353 @@ from nescio_papers.know_your_limits.surfaces import (
     VARIANCE,
 )
 
-Numbers = dict[str, Any]
+Numbers = Mapping[str, Any]
 SECTION, APPENDIX = "Ulmer and Cinà, section 6", "Ulmer and Cinà, appendix B"
 CAPTION, DISCUSSION = "Ulmer and Cinà, caption of figure 3", "Ulmer and Cinà, section 7"
 LIKE_DATA = "far, no more uncertain than data"
 SEVERAL = (DROPOUT, ENSEMBLE, ANCHORED)  # the models of the paper's figure 6
+SHOWN = ((PLAIN, LEAST), (DROPOUT, INFORMATION), (ENSEMBLE, VARIANCE), (ANCHORED, INFORMATION))
 PAIRS = [(n, m) for n in SINGLE for m in OF_ONE] + [(n, m) for n in MANY for m in OF_MANY]
+FAR_POINTS = 250  # of the grid: the far plane has more
+LARGE = 0.25  # of the far plane: a region of that size is large
+RELIABLE = 0.95  # AUROC, or share of what should be found
+LEFT = 0.2  # of the far plane: an effect that leaves less is almost solved
+VARIED = 0.05  # a fifth of the largest possible class variance
 
 
-def surface_claims(numbers: Numbers, unit: str) -> list[Claim]:
-    """All claims about the maps; numbers are of models trained to the end where nothing is said."""
+def surface_claims(numbers: Numbers) -> list[Claim]:
+    """All claims about the maps."""
     return [
-        *_static(numbers[END]),
-        *_single(numbers["shape"], numbers["step"]),
+        *_static(numbers),
+        *_single(numbers),
         _variance(numbers),
         *_fuzzy(numbers),
-        *_information(numbers, unit),
-        *_gradients(numbers[END], numbers["step"]),
-        *_detection(numbers[END]),
+        *_information(numbers),
+        *_gradients(numbers),
+        *_detection(numbers),
     ]
 
 
-def _mean(numbers: Numbers, *path: str) -> float:
+def _at(numbers: Numbers, *path: str) -> Numbers:
     result: Any = numbers
     for key in path:
         result = result[key]
-    return float(result["mean"])
+    found: Numbers = result
+    return found
 
 
-def _shares(numbers: Numbers, models: tuple[str, ...], *path: str) -> str:
-    return ", ".join(f"{name} {percent(_mean(numbers, name, *path))}" for name in models)
+def _share(numbers: Numbers, path: tuple[str, ...], what: str, **limit: float) -> Fact:
+    return of_share(what, _at(numbers, *path), points=FAR_POINTS, **limit)  # type: ignore[arg-type]
 
 
-def _distance(value: float, step: float) -> str:
-    """A distance on a grid, which shows nothing below its step."""
-    return f"less than {step:g}" if value < step else f"{value:.2f}"
+def _percents(numbers: Numbers, paths: Mapping[str, tuple[str, ...]]) -> str:
+    means = {name: _at(numbers, *path)["mean"] for name, path in paths.items()}
+    return ", ".join(f"{name} {percent(mean)}" for name, mean in means.items())
 
 
-def _static(end: Numbers) -> list[Claim]:
-    flat = _mean(end, PLAIN, LEAST, "far and flat")
-    many = [_mean(end, name, ENTROPY, "far and flat") for name in MANY]
-    anchored = _mean(end, ANCHORED, INFORMATION, "far and flat")
-    ensemble = _mean(end, ENSEMBLE, VARIANCE, "far and flat")
+def _flat(numbers: Numbers, pair: tuple[str, str]) -> Fact:
+    what = f"far plane with a gradient below 0.001 ({', '.join(pair)})"
+    return _share(numbers, (END, *pair, "far and flat"), what, above=LARGE)
+
+
+def _static(numbers: Numbers) -> list[Claim]:
+    short = {", ".join(pair): (PAPER, *pair, "far and flat") for pair in SHOWN}
+    note = "with the paper's budget " + _percents(numbers, short)
+    flat = [_flat(numbers, pair) for pair in SHOWN]
+    less = of_difference(
+        "far and flat, anchored ensemble (mutual information) less ensemble (class variance)",
+        _at(numbers, END, ANCHORED, INFORMATION, "far and flat"),
+        _at(numbers, END, ENSEMBLE, VARIANCE, "far and flat"),
+        below=0,
+    )
     return [
         Claim(
-            SECTION,
-            "For a single network there exist vast open-ended regions of stable confidence.",
-            f"{percent(flat)} of the plane more than 3 from the data has a gradient norm of "
-            "1 - max probability below 0.001",
-            verdict="holds" if flat > 0.5 else "partly",
+            source=SECTION,
+            sentence="For a single network there exist vast open-ended regions of stable "
+            "confidence.",
+            facts=flat[:1],
+            note=note,
         ),
         Claim(
-            SECTION,
-            "Turning to predictions aggregated from multiple network instances, we again observe "
-            "large regions of constant uncertainty.",
-            "share of the far plane where the gradient of the entropy is below 0.001: "
-            + _shares(end, MANY, ENTROPY, "far and flat"),
-            verdict="holds" if min(many) > 0.5 else "partly",
+            source=SECTION,
+            sentence="Turning to predictions aggregated from multiple network instances, we again "
+            "observe large regions of constant uncertainty.",
+            facts=flat[1:],
+            note=note,
         ),
         Claim(
-            CAPTION,
-            "Open-ended regions of static certainty appear across different models and metrics; "
-            "this phenomenon is less apparent in some instances (the anchored ensemble).",
-            f"far and flat: {percent(ensemble)} for the ensemble's class variance, "
-            f"{percent(anchored)} for the anchored ensemble's mutual information",
-            verdict="holds" if anchored < ensemble - 0.05 else "partly",
+            source=CAPTION,
+            sentence="Open-ended regions of static certainty appear across different models and "
+            "metrics; this phenomenon is less apparent in some instances (the anchored ensemble).",
+            facts=[*flat[:3], less],
         ),
     ]
 
 
-def _single(shape: Numbers, step: float) -> list[Claim]:
-    near = _mean(shape, END, PLAIN, "entropy above half: from the boundary")
-    everywhere = _mean(shape, END, PLAIN, "all: from the boundary")
-    wide, narrow = (
-        _mean(shape, END, PLAIN, key) for key in ("entropy above half", "1 - max above half")
+def _single(numbers: Numbers) -> list[Claim]:
+    shape, step = numbers["shape"], float(numbers["step"])
+    near = [
+        of_number(
+            f"median distance of points with more than half the entropy from the boundary, half "
+            f"the grid's median as the limit ({budget})",
+            _at(shape, budget, PLAIN, "entropy above half: from the boundary"),
+            below=_at(shape, budget, PLAIN, "all: from the boundary")["mean"] / 2,
+            step=step,
+        )
+        for budget in BUDGETS
+    ]
+    alike = exactly(
+        "rank correlation of entropy and 1 - max probability",
+        1.0,
+        above=0.99,
+        why="for two classes both rise with the smaller probability",
     )
-    before, after = (
-        {budget: _mean(shape, budget, name, "entropy above half") for budget in BUDGETS}
-        for name in (PLAIN, PLATT)
+    sharper = exactly(
+        "smaller probability at which half the range is reached, 1 - max less entropy",
+        0.25 - 0.11002786443836,
+        above=0,
+        why="2 p = 1/2 and H(p) = 1/2 bit",
     )
+    defined = [
+        of_difference(
+            f"plane with more than half the entropy, Platt scaling less plain ({budget})",
+            _at(shape, budget, PLATT, "entropy above half"),
+            _at(shape, budget, PLAIN, "entropy above half"),
+            below=0,
+        )
+        for budget in BUDGETS
+    ]
     return [
         Claim(
-            APPENDIX,
-            "Maximum probability and predictive entropy form a tube-like region of high "
-            "uncertainty along what appear to be the decision boundary.",
-            f"points with more than half the possible entropy lie {_distance(near, step)} from the "
-            f"decision boundary in the median, all points {everywhere:.2f}",
-            verdict="holds" if near < 0.25 * everywhere else "partly",
+            source=APPENDIX,
+            sentence="Maximum probability and predictive entropy behave quite similarly, forming a "
+            "tube-like region of high uncertainty along what appear to be the decision boundary.",
+            facts=[alike, *near],
         ),
         Claim(
-            APPENDIX,
-            "The region appears to be sharper in the case of maximum probability.",
-            f"above half its range: {percent(narrow)} of the plane for 1 - max probability, "
-            f"{percent(wide)} for entropy; so for every network of two classes, as half is "
-            "reached at p = 0.25 and p = 0.11",
-            verdict=verdict_of(narrow < wide),
+            source=APPENDIX,
+            sentence="The region appears to be sharper in the case of maximum probability.",
+            facts=[sharper],
+            note="so for every network of two classes",
         ),
         Claim(
-            APPENDIX,
-            "The region is also more defined after additional temperature scaling.",
-            "plane with more than half the possible entropy, before and after Platt scaling: "
-            f"{percent(before[PAPER])} and {percent(after[PAPER])} with the paper's budget, "
-            f"{percent(before[END])} and {percent(after[END])} when trained to the end",
-            verdict=verdict_of(*(after[budget] < before[budget] for budget in BUDGETS)),
+            source=APPENDIX,
+            sentence="The region is also more defined after additional temperature scaling.",
+            facts=defined,
+            note="in their code it is Platt scaling",
         ),
     ]
 
 
 def _variance(numbers: Numbers) -> Claim:
-    most = {b: {n: _mean(numbers[b], n, VARIANCE, "maximum") for n in SEVERAL} for b in BUDGETS}
-    flat = [most[b][name] < 0.05 for b in BUDGETS for name in (DROPOUT, ENSEMBLE)]
-    shown = {b: ", ".join(f"{name} {most[b][name]:.2f}" for name in SEVERAL) for b in BUDGETS}
+    facts = [
+        of_number(
+            f"class variance of {name}, 95 % less 5 % quantile over the plane ({budget})",
+            _at(numbers, budget, name, VARIANCE, "5 to 95 %"),
+            below=VARIED,
+        )
+        for budget in BUDGETS
+        for name in (DROPOUT, ENSEMBLE)
+    ]
+    anchored = [_at(numbers, b, ANCHORED, VARIANCE, "5 to 95 %")["mean"] for b in BUDGETS]
     return Claim(
-        APPENDIX,
-        "Class variance didn't seem to produce significantly different values across the feature "
-        "space except for the anchored ensemble.",
-        f"largest class variance in the plane, of 0.25 possible: {shown[END]} when trained to the "
-        f"end; {shown[PAPER]} with the paper's budget; in their code dropout was off",
-        verdict=verdict_of(*flat),
+        source=APPENDIX,
+        sentence="Class variance didn't seem to produce significantly different values across the "
+        "feature space except for the anchored ensemble.",
+        facts=facts,
+        note=f"of 0.25 possible; anchored ensemble {anchored[0]:.2g} and {anchored[1]:.2g}; in "
+        "their code dropout was off",
     )
 
 
 def _fuzzy(numbers: Numbers) -> list[Claim]:
-    grows, shown = {}, {}
-    for budget in BUDGETS:
-        shape = numbers["shape"][budget]
-        one, many, near = (_mean(shape, name, "fuzzy") for name in (PLAIN, ENSEMBLE, ANCHORED))
-        grows[budget] = one < many < near
-        shown[budget] = f"{percent(one)}, {percent(many)}, {percent(near)}"
-    still = _mean(numbers[END], ANCHORED, ENTROPY, "far and flat")
+    shape = numbers["shape"]
+    grows = [
+        of_difference(
+            f"plane with an entropy from a tenth to nine tenths, {two} less {one} ({budget})",
+            _at(shape, budget, two, "fuzzy"),
+            _at(shape, budget, one, "fuzzy"),
+            above=0,
+        )
+        for budget in BUDGETS
+        for one, two in ((PLAIN, ENSEMBLE), (ENSEMBLE, ANCHORED))
+    ]
+    still = [
+        _share(
+            numbers,
+            (budget, ANCHORED, ENTROPY, "far and flat"),
+            f"far plane with an entropy gradient below 0.001 ({budget})",
+            above=0.1,
+        )
+        for budget in BUDGETS
+    ]
     return [
         Claim(
-            APPENDIX,
-            'The "fuzziness" of the high-uncertainty region increases with the ensemble and '
-            "becomes increasing large with its anchored variant.",
-            "plane with an entropy between a tenth and nine tenths of the maximum, for plain "
-            f"network, ensemble, anchored ensemble: {shown[END]} when trained to the end; "
-            f"{shown[PAPER]} with the paper's budget",
-            verdict=verdict_of(*grows.values()),
+            source=APPENDIX,
+            sentence='The "fuzziness" of the high-uncertainty region increases with the ensemble '
+            "and becomes increasing large with its anchored variant.",
+            facts=grows,
         ),
         Claim(
-            APPENDIX,
-            "Nevertheless, regions with static levels of certainty still exist in this case (the "
-            "anchored ensemble).",
-            f"{percent(still)} of the far plane has an entropy gradient below 0.001",
-            verdict=verdict(still > 0.1),
+            source=APPENDIX,
+            sentence="Nevertheless, regions with static levels of certainty still exist in this "
+            "case (the anchored ensemble).",
+            facts=still,
         ),
     ]
 
 
-def _information(numbers: Numbers, unit: str) -> list[Claim]:
-    data, far, like = (
-        {b: {n: _mean(numbers[b], n, INFORMATION, *path) for n in SEVERAL} for b in BUDGETS}
-        for path in (("value", "on the data"), ("value", "far"), (LIKE_DATA,))
-    )
-    shown = {
-        b: ", ".join(f"{n} {data[b][n]:.2g} and {far[b][n]:.2g}" for n in SEVERAL) for b in BUDGETS
-    }
-    left = {b: ", ".join(f"{n} {percent(like[b][n])}" for n in SEVERAL) for b in BUDGETS}
-    solved = [like[b][ANCHORED] < 0.05 for b in BUDGETS]
+def _information(numbers: Numbers) -> list[Claim]:
+    lowest = [
+        of_difference(
+            f"median mutual information of {name}, far less on the data ({budget})",
+            _at(numbers, budget, name, INFORMATION, "value", "far"),
+            _at(numbers, budget, name, INFORMATION, "value", "on the data"),
+            above=0,
+        )
+        for budget in BUDGETS
+        for name in SEVERAL
+    ]
+    reduced = [
+        of_difference(
+            f"far plane no more uncertain than 95 % of the data, ensemble less dropout ({budget})",
+            _at(numbers, budget, ENSEMBLE, INFORMATION, LIKE_DATA),
+            _at(numbers, budget, DROPOUT, INFORMATION, LIKE_DATA),
+            below=0,
+        )
+        for budget in BUDGETS
+    ]
+    solved = [
+        _share(
+            numbers,
+            (budget, ANCHORED, INFORMATION, LIKE_DATA),
+            f"far plane that is left ({budget})",
+            below=LEFT,
+        )
+        for budget in BUDGETS
+    ]
     return [
         Claim(
-            SECTION,
-            "As mutual information aims to isolate epistemic uncertainty, it makes sense that "
-            "uncertainty would be lowest around the training data.",
-            f"median mutual information on the data and far away ({unit}): {shown[END]} when "
-            f"trained to the end; {shown[PAPER]} with the paper's budget; what they plot is "
-            f"another quantity, with a correlation of {numbers['released']['correlation']:.2f}",
-            verdict=verdict_of(*(data[b][n] < far[b][n] for b in BUDGETS for n in SEVERAL)),
+            source=SECTION,
+            sentence="As mutual information aims to isolate epistemic uncertainty, it makes sense "
+            "that uncertainty would be lowest around the training data.",
+            facts=lowest,
+            note="what they plot is another quantity, with a correlation of "
+            f"{numbers['released']['correlation']:.2f}",
         ),
         Claim(
-            APPENDIX,
-            "This creates another tube-like region of high confidence even where there is no "
-            "training data, an effect that is reduced with the neural ensemble.",
-            f"far plane with a mutual information no higher than on 95 % of the data: {left[END]} "
-            f"when trained to the end; {left[PAPER]} with the paper's budget",
-            verdict=verdict_of(*(like[b][ENSEMBLE] < like[b][DROPOUT] for b in BUDGETS)),
+            source=APPENDIX,
+            sentence="This creates another tube-like region of high confidence even where there is "
+            "no training data, an effect that is reduced with the neural ensemble.",
+            facts=reduced,
         ),
         Claim(
-            APPENDIX,
-            "... and almost completely solved by the anchored ensemble.",
-            f"of the far plane {percent(like[END][ANCHORED])} is left when trained to the end, "
-            f"{percent(like[PAPER][ANCHORED])} with the paper's budget",
-            verdict=verdict_of(*solved),
+            source=APPENDIX,
+            sentence="... and almost completely solved by the anchored ensemble.",
+            facts=solved,
         ),
     ]
 
 
-def _gradients(end: Numbers, step: float) -> list[Claim]:
+def _gradients(numbers: Numbers) -> list[Claim]:
+    step = float(numbers["step"])
     falls = [
-        _mean(end, *pair, "gradient", "far") < _mean(end, *pair, "gradient", "near")
+        of_orders(
+            f"orders of magnitude of the median gradient norm, far away over near the data "
+            f"({', '.join(pair)}; {budget})",
+            _at(numbers, budget, *pair, "gradient", "far"),
+            _at(numbers, budget, *pair, "gradient", "near"),
+            below=0,
+        )
+        for budget in BUDGETS
         for pair in PAIRS
+        if pair[0] in SINGLE
     ]
-    data, near, away, far = (
-        _mean(end, PLAIN, ENTROPY, "gradient", ring)
-        for ring in ("on the data", "near", "away", "far")
-    )
-    flat = [_mean(end, *pair, "far and flat") for pair in PAIRS]
-    steep, every = (
-        _mean(end, ENSEMBLE, ENTROPY, key)
-        for key in ("steep: from a boundary", "far: from a boundary")
-    )
+    edges = [
+        of_number(
+            f"median distance of steep far points from a member's boundary, half that of all far "
+            f"points as the limit ({name}, entropy; {budget})",
+            _at(numbers, budget, name, ENTROPY, "steep: from a boundary"),
+            below=_at(numbers, budget, name, ENTROPY, "far: from a boundary")["mean"] / 2,
+            step=step,
+        )
+        for budget in BUDGETS
+        for name in SEVERAL
+    ]
+    flat = {name: (END, name, ENTROPY, "far and flat") for name in SEVERAL}
     return [
         Claim(
-            APPENDIX,
-            "For all models and metrics, we see that the gradient magnitude decreases and "
-            "approaches zero away from the training data.",
-            f"the median norm far away is below that near the data for {sum(falls)} of "
-            f"{len(PAIRS)} pairs of model and measure; entropy of the plain network: {data:.2g} on "
-            f"the data, {near:.2g} near, {away:.2g} away, {far:.2g} far",
-            verdict=verdict_of(*falls),
+            source=APPENDIX,
+            sentence="For all models and metrics (of figure 5), we see that the gradient magnitude "
+            "decreases and approaches zero away from the training data.",
+            facts=falls,
         ),
         Claim(
-            APPENDIX,
-            "For all metrics, we see a magnitude close to zero for the uncertainty gradient away "
-            "from the training data, except for the decision boundaries.",
-            f"below 0.001 on {percent(min(flat))} to {percent(max(flat))} of the far plane, by "
-            f"model and measure; what is above 0.01 lies {_distance(steep, step)} from a boundary "
-            f"of a member in the median, all of it {every:.2f} (ensemble, entropy)",
-            verdict=verdict_of(min(flat) > 0.5, steep < 0.5 * every),
+            source=APPENDIX,
+            sentence="For all metrics, we see a magnitude close to zero for the uncertainty "
+            "gradient away from the training data, except for the decision boundaries.",
+            facts=edges,
+            note="steep is above 0.01; below 0.001 to the end: " + _percents(numbers, flat),
         ),
+        _overlap(numbers),
     ]
 
 
-def _detection(end: Numbers) -> list[Claim]:
-    result = {pair: _mean(end, *pair, "far auroc") for pair in PAIRS}
-    worst, best = min(PAIRS, key=lambda p: result[p]), max(PAIRS, key=lambda p: result[p])
-    like = {pair: _mean(end, *pair, LIKE_DATA) for pair in PAIRS}
+def _overlap(numbers: Numbers) -> Claim:
+    steep = "far and steep"
+    facts = []
+    for budget in BUDGETS:
+        own = numbers[budget]
+        one, many, anchored = (
+            _at(own, *pair, steep) for pair in SHOWN if pair != (DROPOUT, INFORMATION)
+        )
+        what = "far plane with a gradient above 0.01"
+        facts += [
+            of_difference(f"{what}, ensemble less plain ({budget})", many, one, above=0),
+            of_difference(f"{what}, anchored less ensemble ({budget})", anchored, many, below=0),
+        ]
+    return Claim(
+        source=SECTION,
+        sentence="When the polytopes of instances overlap, the regions where the assumption is "
+        "violated can either extend (figure 3c) or shrink (figure 3d), based on the diversity "
+        "among instances.",
+        facts=facts,
+        note="measures of figure 3",
+    )
+
+
+def _detection(numbers: Numbers) -> list[Claim]:
+    facts, told = [], []
+    for budget in BUDGETS:
+        areas = {pair: _at(numbers, budget, *pair, "far auroc") for pair in PAIRS}
+        worst, best = (pick(PAIRS, key=lambda p: areas[p]["mean"]) for pick in (min, max))
+        what = (
+            f"highest AUROC of far points against validation points ({', '.join(best)}; {budget})"
+        )
+        facts.append(of_number(what, areas[best], below=RELIABLE, most=1))
+        told.append(f"lowest {areas[worst]['mean']:.2f} ({', '.join(worst)}; {budget})")
+    like = [
+        _share(
+            numbers,
+            (budget, *pair, LIKE_DATA),
+            f"far plane no more uncertain than 95 % of the data ({', '.join(pair)}; {budget})",
+            above=LEFT,
+        )
+        for budget in BUDGETS
+        for pair in SHOWN
+    ]
     return [
         Claim(
-            "Ulmer and Cinà, abstract",
-            "Such techniques are not able to reliably identify OOD samples, since their level of "
-            "confidence is generalized to unseen areas of the feature space.",
-            f"AUROC of far points against validation points from {result[worst]:.2f} "
-            f"({', '.join(worst)}) to {result[best]:.2f} ({', '.join(best)})",
-            verdict="holds" if result[best] < 0.95 else "partly",
+            source="Ulmer and Cinà, abstract",
+            sentence="Such techniques are not able to reliably identify OOD samples, since their "
+            "level of confidence is generalized to unseen areas of the feature space.",
+            facts=facts,
+            note="; ".join(told),
         ),
         Claim(
-            DISCUSSION,
-            "By extrapolating their level of uncertainty beyond the seen data, the models hinder "
-            "their ability to discern between in-distribution and OOD data.",
-            f"{percent(min(like.values()))} to {percent(max(like.values()))} of the far plane is "
-            "no more uncertain than 95 % of the validation points; plain network, entropy: "
-            f"{percent(like[PLAIN, ENTROPY])}, Platt scaling: {percent(like[PLATT, ENTROPY])}",
-            verdict="holds" if min(like.values()) > 0.05 else "partly",
+            source=DISCUSSION,
+            sentence="By extrapolating their level of uncertainty beyond the seen data, the models "
+            "hinder their ability to discern between in-distribution and OOD data.",
+            facts=like,
         ),
     ]

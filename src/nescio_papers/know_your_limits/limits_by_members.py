@@ -18,11 +18,10 @@ from nescio import nets
 from nescio.core import Categorical, measures
 from nescio.geometry.rays.limit_map import LimitMap, limit_map
 from nescio.models.model import Model
-from nescio_papers.kit import Claim
-from nescio_papers.kit.claims import verdict, verdict_of
 from nescio_papers.kit.experiment import Findings, Settings
-from nescio_papers.kit.shares import mean_range, percent
+from nescio_papers.kit.shares import percent
 from nescio_papers.kit.summary import table
+from nescio_papers.know_your_limits.judging import over_trainings
 from nescio_papers.know_your_limits.limit_figures import figure_of_circles, figure_of_members
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
@@ -46,7 +45,6 @@ from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
     INFORMATION,
     LEAST,
-    OF_MANY,
     VARIANCE,
     functions,
     top,
@@ -84,7 +82,6 @@ def exact_limits(settings: Settings) -> Findings:
         "areas": areas(settings),
         "apart": _apart(result),
     }
-    text, claims = _words(numbers, settings), _claims(numbers, settings)
     return Findings(
         numbers=numbers,
         figures={
@@ -92,8 +89,7 @@ def exact_limits(settings: Settings) -> Findings:
             CIRCLES: figure_of_circles(_circles(result, settings), settings),
         },
         captions=_captions(numbers, settings),
-        claims=claims,
-        text=text,
+        text=_words(numbers, settings),
     )
 
 
@@ -157,7 +153,7 @@ def of_method(method: Method, settings: Settings) -> dict[str, Any]:
             groups = range(0, model.members - size + 1, size) if method.pooled else (0,)
             rows += [_of_group(limits, logits, slice(i, i + size), settings.base) for i in groups]
         if rows:
-            one = {key: mean_range([row[key] for row in rows]) for key in rows[0]}
+            one = {key: over_trainings([row[key] for row in rows]) for key in rows[0]}
             results[str(size)] = {"groups": len(rows), **one}
     return results
 
@@ -325,55 +321,3 @@ def _captions(numbers: Mapping[str, Any], settings: Settings) -> dict[str, str]:
         f"{one} of the directions; with {size} it is above 0 in {above[0]} of the directions for "
         f"the ensemble and {above[1]} for the anchored ensemble.",
     }
-
-
-def _claims(numbers: Mapping[str, Any], settings: Settings) -> list[Claim]:
-    from scipy.stats import spearmanr
-
-    rows = numbers["methods"]
-    pairs = [
-        (row["disagree"]["mean"], row[f"{ENTROPY}, mean"]["mean"])
-        for name in rows
-        for row in rows[name].values()
-    ]
-    apart = max(numbers["apart"].values())
-    order = float(spearmanr(*zip(*pairs, strict=True)).statistic)
-    told = {
-        name: max(
-            row[f"{kind}, told from data"]["mean"]
-            for row in rows[name].values()
-            for kind in OF_MANY
-        )
-        for name in rows
-    }
-    few = [value < SIGNAL for value in told.values()]
-    last = str(sizes(settings)[-1])
-    near, plain = (rows[name][last]["disagree"]["mean"] for name in (ANCHORED, ENSEMBLE))
-    return [
-        Claim(
-            "Ulmer and Cinà, section 7",
-            "It remains to be explored how the stable level of certainty relates to the diversity "
-            "of the instances; it appears to depend on the level of disagreement among them.",
-            "the limits are functions of the members' votes alone (largest deviation "
-            f"{apart:.0e}); over methods and numbers of members the rank correlation of the share "
-            f"of directions with disagreement and the mean entropy is {order:.2f}",
-            verdict="holds" if apart < NOTHING and order > 0.9 else "partly",
-        ),
-        Claim(
-            "Ulmer and Cinà, section 5",
-            "Methods based on multiple instances of ReLU classifiers will suffer from the "
-            "aforementioned problem.",
-            "directions whose limit tells them from 95 % of the data, by the best measure and "
-            "number of members: "
-            + ", ".join(f"{name} {percent(value)}" for name, value in told.items()),
-            verdict=verdict_of(*few),
-        ),
-        Claim(
-            "Ulmer and Cinà, section 6",
-            "The anchored ensemble does not exhibit such uniform regions of uncertainty, as its "
-            "training encourages diversification between members.",
-            f"with {last} members the anchored ensemble disagrees in {percent(near)} of the "
-            f"directions, the plain one in {percent(plain)}",
-            verdict=verdict(near > 1.1 * plain, near > plain),
-        ),
-    ]

@@ -11,12 +11,11 @@ from nescio.core import NescioError, kept
 from nescio.metrics import accuracy
 from nescio.monitoring import shift
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
-from nescio_papers.kit import Claim
-from nescio_papers.kit.claims import verdict
 from nescio_papers.kit.experiment import Findings, Settings, absent
 from nescio_papers.kit.shares import between, mean_range
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
+from nescio_papers.know_your_limits.medical_claims import is_measure
 from nescio_papers.know_your_limits.models import Network
 from nescio_papers.know_your_limits.patient_models import (
     Floats,
@@ -53,7 +52,6 @@ def medical(settings: Settings) -> Findings:
         numbers=result,
         figures={FIGURE: _figure(result), SCALED: _scaled_figure(result)},
         captions={FIGURE: _caption(result), SCALED: _scaled_caption(result)},
-        claims=_claims(result),
         text=_text(result),
     )
 
@@ -199,13 +197,9 @@ def _batch_rows(world: str, batches: Numbers) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def _is_measure(name: str) -> bool:
-    return ": " in name
-
-
 def _best(cells: Numbers, measure: bool) -> tuple[str, Numbers]:
     """The score with the largest mean AUROC, of the measures or of the detectors."""
-    own = {name: result for name, result in cells.items() if _is_measure(name) == measure}
+    own = {name: result for name, result in cells.items() if is_measure(name) == measure}
     name = max(own, key=lambda one: own[one]["mean"])
     return name, own[name]
 
@@ -234,51 +228,12 @@ def _scaled_caption(result: Mapping[str, Numbers]) -> str:
             ends = {
                 n: over_columns(own, FACTORS[-1])["mean"] for n, own in numbers["scaled"].items()
             }
-            low = min((n for n in ends if _is_measure(n)), key=lambda n: ends[n])
+            low = min((n for n in ends if is_measure(n)), key=lambda n: ends[n])
             words.append(
                 f"{world}, times {FACTORS[-1]:g}: lowest of the measures {low} {ends[low]:.2f}, "
                 f"Gower neighbors {ends['Gower neighbors']:.2f}"
             )
     return "One column at a time in a wrong unit: mean AUROC over the columns. " + "; ".join(words)
-
-
-def _claims(result: Mapping[str, Numbers]) -> list[Claim]:
-    """The paper's main claim, and its open question on discrete features."""
-    ends = {
-        name: np.mean(
-            [
-                over_columns(f["scaled"][name], FACTORS[-1])["mean"]
-                for f in result.values()
-                if f["scaled"]
-            ]
-        )
-        for name in next(iter(result.values()))["auroc"]
-    }
-    own = {name: value for name, value in ends.items() if _is_measure(name)}
-    blind = sum(value < 0.5 for value in own.values())
-    gaps = [two[1]["mean"] - one[1]["mean"] for _, one, two in _bests(result)]
-    words = ", ".join(
-        f"{w} {gap:+.2f}" for (w, _, _), gap in zip(_bests(result), gaps, strict=True)
-    )
-    return [
-        Claim(
-            "Ulmer and Cinà, section 5",
-            "Uncertainty measures of ReLU classifiers converge to a fixed value far from the "
-            "data, which makes them unreliable for finding such inputs.",
-            f"one column of patients times {FACTORS[-1]:g}: {blind} of {len(own)} measures of "
-            f"models have a mean AUROC below 1/2, the highest {max(own.values()):.2f}; Gower "
-            f"neighbors {ends['Gower neighbors']:.2f}",
-            verdict=verdict(blind == len(own), blind),
-        ),
-        Claim(
-            "Ulmer and Cinà, section 7",
-            "More work is needed to cover the case of discrete features: one would have to address "
-            "directly the difference between the training and the new distribution.",
-            "best detector less best measure in AUROC, by world (both chosen by that number): "
-            + words,
-            verdict="open",
-        ),
-    ]
 
 
 @with_look
@@ -289,9 +244,9 @@ def _figure(result: Mapping[str, Numbers]) -> Figure:
     for axis, (world, numbers) in zip(axes, result.items(), strict=True):
         for row, name in enumerate(reversed(names)):
             one = numbers["auroc"][name]
-            color = COLORS[0] if _is_measure(name) else COLORS[1]
+            color = COLORS[0] if is_measure(name) else COLORS[1]
             axis.plot([one["low"], one["high"]], [row] * 2, color=color, linewidth=2)
-            marker = MARKERS[0] if _is_measure(name) else MARKERS[1]
+            marker = MARKERS[0] if is_measure(name) else MARKERS[1]
             axis.plot(one["mean"], row, color=color, marker=marker, markersize=4)
         axis.axvline(0.5, color=GRAY, linestyle=":")
         axis.set(xlim=(0, 1.02), xticks=[0, 0.5, 1])
@@ -311,8 +266,8 @@ def _scaled_figure(result: Mapping[str, Numbers]) -> Figure:
     for axis, (world, own) in zip(axes, shown.items(), strict=True):
         for name, columns in own.items():
             values = [over_columns(columns, factor)["mean"] for factor in FACTORS]
-            color = COLORS[0] if _is_measure(name) else COLORS[1]
-            marker = MARKERS[0] if _is_measure(name) else MARKERS[1]
+            color = COLORS[0] if is_measure(name) else COLORS[1]
+            marker = MARKERS[0] if is_measure(name) else MARKERS[1]
             axis.plot(FACTORS, values, color=color, marker=marker, markersize=4, alpha=0.7)
         axis.axhline(0.5, color=GRAY, linestyle=":")
         axis.set(xscale="log", xlabel="factor of one column", ylim=(0, 1.02))

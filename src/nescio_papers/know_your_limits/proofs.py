@@ -15,7 +15,8 @@ from nescio.geometry.rays.far_field import along_axis, far_field
 from nescio.geometry.rays.limits import Limits, limits
 from nescio.models.model import Model
 from nescio.nets.stack import stack
-from nescio_papers.kit import Claim, Findings, Settings, percent, table
+from nescio_papers.kit import Findings, Settings, percent, table
+from nescio_papers.know_your_limits.definitions import definition_numbers
 from nescio_papers.know_your_limits.hein import dead_pieces, hein_statements
 from nescio_papers.know_your_limits.random_networks import (
     MEAN,
@@ -37,6 +38,7 @@ from nescio_papers.know_your_limits.statement import (
     samples,
     verdict,
 )
+from nescio_papers.know_your_limits.statement_claims import statement_comparisons
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
 
 LEFT = ((1.0, 1.0), (1.0, -1.0))  # no zero entry, and both classes grow alike along x_1
@@ -49,9 +51,15 @@ def statements(settings: Settings) -> Findings:
     """All statements of both papers, one row each."""
     rows = {key: asdict(row) for key, row in verdicts(settings).items()}
     counts = {v: sum(r["verdict"] == v for r in rows.values()) for v in (PRINTED, CORRECTED, FALSE)}
+    numbers = {
+        "statements": rows,
+        "counts": counts,
+        "dead": dead_pieces(settings),
+        "definitions": definition_numbers(settings),
+    }
     return Findings(
-        numbers={"statements": rows, "counts": counts, "dead": dead_pieces(settings)},
-        claims=_claims(rows, dead_pieces(settings)),
+        numbers=numbers,
+        comparisons=statement_comparisons(numbers),
         text=_text(rows, counts, len(list(drawn(settings)))),
     )
 
@@ -319,30 +327,3 @@ def _text(rows: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int], grou
         for row in rows.values()
     ]
     return about + "\n\n" + table(header, cells)
-
-
-def _claims(rows: Mapping[str, Mapping[str, Any]], dead: Mapping[str, Any]) -> list[Claim]:
-    return [
-        Claim(
-            "Ulmer and Cinà, lemmas 3 to 7",
-            "If no V has a zero entry, the gradients of maximum probability, mean probability, "
-            "class variance, entropy and mutual information go to 0.",
-            "counter-examples keep "
-            + ", ".join(f"{rows[f'lemma{i}']['miss']:.4f}" for i in range(3, 8))
-            + f"; where one class alone grows fastest the limit is 0 on all rays ({ENTROPY}: "
-            + f"{rows['lemma6']['check'].split(' with that')[0]})",
-            verdict="fails"
-            if all(rows[f"lemma{i}"]["verdict"] == FALSE for i in range(3, 8))
-            else "partly",
-        ),
-        Claim(
-            "Hein et al., section 3",
-            "It is hardly imaginable that V has identical rows for a normally trained network, "
-            "unless its output is constant anyway.",
-            f"{dead['trained with dead directions']} of {dead['trained']} trained 2-5-5-9 networks "
-            "are constant in some directions and not in others; over all networks up to "
-            f"{percent(dead['largest share'])} of the directions are dead, with a confidence from "
-            f"{dead['lowest confidence']:.2f}",
-            verdict="fails" if dead["trained with dead directions"] else "holds",
-        ),
-    ]

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio_papers.kit import Claim
-from nescio_papers.kit.claims import verdict
+from nescio_papers.kit import Claim, exactly
 from nescio_papers.kit.experiment import Comparison, Findings, Settings
-from nescio_papers.kit.shares import at_least, mean_range, percent, share
+from nescio_papers.kit.shares import at_least, percent, share
+from nescio_papers.know_your_limits.judging import ABSENT, Row, of_share, over_trainings
 from nescio_papers.know_your_limits.models import END, MANY, PLAIN, SINGLE, Network, trained, world
 from nescio_papers.know_your_limits.ray_figures import LAST, figure_of_example, figure_of_rays
 from nescio_papers.know_your_limits.statistics import names_of
@@ -23,6 +23,9 @@ from nescio_papers.know_your_limits.surfaces import Bools, Field, Floats, fields
 
 BEFORE = 1e5  # compared with the last factor
 SMALL = 1e-6  # a change or a gradient below counts as none
+KEPT = 0.95  # of the validation points: the level of the reject option
+RAYS = 500  # from 250 points along two axes
+REST = 0.95  # of the rays, lowest of all models and measures
 
 
 def scaled(x: Tensor, dimension: int, alpha: float) -> Tensor:
@@ -93,7 +96,6 @@ def rays(settings: Settings) -> Findings:
                 note="Proposition 1 says 0",
             )
         ],
-        claims=_claims(numbers),
         text=_text(numbers),
     )
 
@@ -113,16 +115,28 @@ def ray_numbers(
 ) -> dict[str, Any]:
     """What happens on the rays, by measure, over trainings; and what V is like out there."""
     result = [along(network, x, (BEFORE, LAST), names, base) for network in networks]
+    held = [fields(network, x, names, base) for network in networks]
     by_measure = {
         name: {
-            "still": mean_range([share(_still(f[name])) for f in result]),
-            "gradient gone": mean_range([share(f[name].slope[:, 1] < SMALL) for f in result]),
-            "value at the end": mean_range([float(np.median(f[name].value[:, 1])) for f in result]),
+            "still": over_trainings([share(_still(f[name])) for f in result]),
+            "gradient gone": over_trainings([share(f[name].slope[:, 1] < SMALL) for f in result]),
+            "value at the end": over_trainings(
+                [float(np.median(f[name].value[:, 1])) for f in result]
+            ),
+            "accepted": over_trainings(
+                [_accepted(f[name], h[name]) for f, h in zip(result, held, strict=True)]
+            ),
         }
         for name in names
     }
     rows = [_limits(network, x) for network in networks]
-    return by_measure | {"limits": {key: mean_range([row[key] for row in rows]) for key in rows[0]}}
+    ends = {key: over_trainings([row[key] for row in rows]) for key in rows[0]}
+    return by_measure | {"limits": ends}
+
+
+def _accepted(ends: Field, held: Field) -> float:
+    """Share of the rays' ends that a reject option accepts which accepts 95 % of the starts."""
+    return share(ends.value[:, 1] <= np.quantile(held.value, KEPT))
 
 
 def _still(field: Field) -> Bools:
@@ -185,8 +199,13 @@ def counter_example(alphas: Sequence[float] = (1.0, 1e3, 1e6)) -> dict[str, Any]
 
 def _least(numbers: Mapping[str, Any], key: str) -> float:
     """The smallest mean share over all models and measures."""
-    result = (numbers[name][kind] for name in (*SINGLE, *MANY) for kind in names_of(name))
-    return min(float(row[key]["mean"]) for row in result)
+    return float(_lowest(numbers, key, (*SINGLE, *MANY))["mean"])
+
+
+def _lowest(numbers: Mapping[str, Any], key: str, names: Sequence[str]) -> Row:
+    """The row with the smallest mean share over the measures of some models."""
+    rows = [numbers[name][kind].get(key, ABSENT) for name in names for kind in names_of(name)]
+    return min(rows, key=lambda row: float(row["mean"]))
 
 
 def _text(numbers: Mapping[str, Any]) -> str:
@@ -210,54 +229,102 @@ def _text(numbers: Mapping[str, Any]) -> str:
     return about + "\n\n" + "\n".join(rows)
 
 
-def _claims(numbers: Mapping[str, Any]) -> list[Claim]:
-    still, gone = _least(numbers, "still"), _least(numbers, "gradient gone")
-    limits = numbers[PLAIN]["limits"]
-    zero = {name: numbers[name]["limits"]["zero entry"]["mean"] for name in (*SINGLE, *MANY)}
-    sure = limits["sure of one class"]["mean"]
-    rule = {
-        side: limits[f"winner by the paper's rule, x_d {side} 0"]["mean"]
+def ray_claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The theorem, the propositions and what follows, on the rays of trained networks."""
+    every = (*SINGLE, *MANY)
+    limits, stays = numbers[PLAIN]["limits"], numbers["counter-example"]
+    shown = ", ".join(f"{value:.4f}" for value in stays["probabilities"])
+    rule = [
+        percent(limits[f"winner by the paper's rule, x_d {side} 0"]["mean"])
         for side in ("above", "below")
-    }
-    stays = numbers["counter-example"]
+    ]
+    gone = of_share(
+        "rays with a gradient below 1e-6 at alpha 1e6, lowest of all models and measures",
+        _lowest(numbers, "gradient gone", every),
+        above=REST,
+        points=RAYS,
+    )
     return [
         Claim(
-            "Ulmer and Cinà, theorem 1",
-            "The networks will converge to fixed uncertainty scores in the limit, for maximum "
-            "probability, class variance, predictive entropy and mutual information.",
-            f"{at_least(still, 'rays')} move by less than 1e-6 from alpha 1e5 to 1e6, for each "
-            "model and measure; the value converges on every ray, as logits are affine there",
-            verdict="holds" if still > 0.95 else "partly",
+            source="Ulmer and Cinà, theorem 1",
+            sentence="The networks will converge to fixed uncertainty scores in the limit, for "
+            "maximum probability, class variance, predictive entropy and mutual information.",
+            facts=[
+                of_share(
+                    "rays that move by less than 1e-6 from alpha 1e5 to 1e6, lowest of all models "
+                    "and measures",
+                    _lowest(numbers, "still", every),
+                    above=REST,
+                    points=RAYS,
+                )
+            ],
+            note="the value converges on every ray, as logits are affine there",
         ),
         Claim(
-            "Ulmer and Cinà, proposition 1",
-            "If V has no zero entries, the norm of the gradient of each probability goes to 0.",
-            f"below 1e-6 at alpha 1e6 on {at_least(gone, 'rays')} of trained networks; "
-            f"but V = [[1, 1], [1, -1]] keeps {stays['gradient']:.4f} for all alpha, p = "
-            f"({stays['probabilities'][0]:.4f}, {stays['probabilities'][1]:.4f}): the largest "
-            "slope must belong to one class",
-            verdict="fails",
+            source="Ulmer and Cinà, proposition 1",
+            sentence="If V has no zero entries, the norm of the gradient of each probability goes "
+            "to 0.",
+            facts=[
+                exactly(
+                    "gradient norm with V = [[1, 1], [1, -1]] at alpha 1e6",
+                    stays["gradient"],
+                    below=SMALL,
+                    why="closed form: both classes grow alike, as in the paper's footnote 4",
+                    form=".4f",
+                )
+            ],
+            note=f"p stays ({shown}): one class alone must have the largest slope. Of trained "
+            f"networks, {gone}",
         ),
         Claim(
-            "Ulmer and Cinà, proposition 2",
-            "There exists a class whose probability goes to 1.",
-            f"{percent(sure)} of the plain network's rays end above 0.999; the winner is the class "
-            "with the largest v_cd where x_d > 0, and with the smallest where x_d < 0 (the rule "
-            f"of the proof is right on {percent(rule['above'])} and {percent(rule['below'])})",
-            verdict="holds" if sure > 0.99 else "partly",
+            source="Ulmer and Cinà, section 6",
+            sentence="If the decision boundaries are not parallel to the axes, by scaling we "
+            "eventually escape the green areas and arrive at an area with gradient of magnitude "
+            "zero.",
+            facts=[gone],
         ),
         Claim(
-            "Ulmer and Cinà, section 6",
-            "If the green regions were parallel to the axes then there will be entries v_cd = 0.",
-            "in the counter-example the decision boundary is parallel to an axis and no entry is "
-            "0: what is 0 is the difference of the two classes' entries",
-            verdict="fails",
+            source="Ulmer and Cinà, section 6",
+            sentence="If the green regions were parallel to the axes then there will be entries "
+            "v_cd = 0.",
+            facts=[
+                exactly(
+                    "smallest entry of V = [[1, 1], [1, -1]] in size, whose boundary is parallel "
+                    "to an axis",
+                    1.0,
+                    below=SMALL,
+                    why="read off; what is 0 is the difference of the two classes' entries",
+                )
+            ],
         ),
         Claim(
-            "Ulmer and Cinà, section 7",
-            "The assumption on V should rarely be broken for ReLU networks.",
-            "rays that end where some network's V has a zero entry: "
-            + ", ".join(f"{name} {percent(value)}" for name, value in zero.items()),
-            verdict=verdict(max(zero.values()) < 0.05, zero[PLAIN] < 0.05),
+            source="Ulmer and Cinà, proposition 2",
+            sentence="There exists a class whose probability goes to 1.",
+            facts=[
+                of_share(
+                    "rays of the plain network that end above 0.999",
+                    limits["sure of one class"],
+                    above=0.99,
+                    points=RAYS,
+                )
+            ],
+            note="x_d must not be 0; the winner is the class with the largest v_cd where x_d > 0, "
+            "with the smallest where x_d < 0 (the rule of the proof is right on "
+            f"{rule[0]} and {rule[1]})",
+        ),
+        Claim(
+            source="Ulmer and Cinà, section 7",
+            sentence="Since it is hard to flag instances of OOD reliably this way, the methods run "
+            "a concrete risk of missing OOD samples.",
+            facts=[
+                of_share(
+                    f"ends at alpha 1e6 that a reject option accepts which keeps 95 % of the data, "
+                    f"by the best measure of the {name}",
+                    _lowest(numbers, "accepted", [name]),
+                    above=1 - KEPT,
+                    points=RAYS,
+                )
+                for name in every
+            ],
         ),
     ]

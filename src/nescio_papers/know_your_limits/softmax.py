@@ -1,5 +1,7 @@
 """Part `softmax`: the softmax of two logits, and how its gradient saturates."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,10 +9,11 @@ import torch
 from matplotlib.figure import Figure
 
 from nescio.report.plots.look import add_title, with_look
-from nescio_papers.kit import Claim, Findings, Settings
+from nescio_papers.kit import Claim, Findings, Settings, exactly
 from nescio_papers.know_your_limits.surfaces import Floats, Grid
 
 FIGURE = "figure-4.png"
+SMALL = 1e-3  # a gradient below has gone to zero, 10 out
 REACH = 10.0
 
 
@@ -22,26 +25,17 @@ def softmax(settings: Settings) -> Findings:
     (slope,) = torch.autograd.grad(first.sum(), logits)
     probs, norms = first.detach().numpy(), slope.norm(dim=-1).numpy()
     numbers = _numbers(grid, probs, norms)
+    numbers["derivatives of a wrong sign"] = int((slope.numpy() * (1, -1) <= 0).sum())
     caption = (
         "Softmax of two logits depends on their difference alone: sigma(z1 - z2), to "
         f"{numbers['error of the value']:.0e} here. Its gradient is at most "
         f"{numbers['largest gradient']:.4f}, on the diagonal, and "
         f"{numbers['gradient at a difference of 10']:.1e} at a difference of 10."
     )
-    claim = Claim(
-        "Ulmer and Cinà, lemma 9 and figure 4",
-        "The softmax saturates: its gradient goes to zero as one logit goes to infinity.",
-        "with the other logit fixed, yes: the gradient norm is sqrt(2) p (1 - p), at most "
-        f"{numbers['largest gradient']:.4f} and {numbers['gradient at a difference of 10']:.1e} at "
-        "a difference of 10; but where both logits grow together (z1 = z2 = 10) it stays "
-        f"{numbers['gradient on the diagonal']:.4f}, and in the proof all logits grow together",
-        verdict="partly",
-    )
     return Findings(
         numbers=numbers,
         figures={FIGURE: _figure(grid, probs, norms)},
         captions={FIGURE: caption},
-        claims=[claim],
     )
 
 
@@ -59,6 +53,72 @@ def _numbers(grid: Grid, probs: Floats, norms: Floats) -> dict[str, Any]:
         "gradient at a difference of 10": float(norms[ten]),
         "gradient on the diagonal": float(norms[corner]),
     }
+
+
+def softmax_claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """What the paper says about softmax and entropy; all of it has a closed form."""
+    saturates = "gradient norm of the softmax, one logit at 10, the other at"
+    why = "sqrt(2) p (1 - p)"
+    return [
+        Claim(
+            source="Ulmer and Cinà, lemma 9 and figure 4",
+            sentence="The softmax saturates: its gradient goes to zero as one logit goes to "
+            "infinity.",
+            facts=[
+                exactly(
+                    f"{saturates} 0",
+                    numbers["gradient at a difference of 10"],
+                    below=SMALL,
+                    why=why,
+                ),
+                exactly(
+                    f"{saturates} 10 as well, as in the proof, where all logits grow",
+                    numbers["gradient on the diagonal"],
+                    below=SMALL,
+                    why=why,
+                ),
+            ],
+        ),
+        Claim(
+            source="Ulmer and Cinà, definition 3",
+            sentence="The softmax function is an example for a component-wise strictly monotonic "
+            "function.",
+            facts=[
+                exactly(
+                    "derivatives of a softmax output in the logits with another sign than at 0",
+                    numbers.get("derivatives of a wrong sign", math.nan),
+                    below=0.5,
+                    why="p_c (1 - p_c) is above 0 and -p_c p_k below 0 for all finite logits",
+                )
+            ],
+        ),
+        Claim(
+            source="Ulmer and Cinà, appendix A.1",
+            sentence="The sigmoid function is a special case of the softmax for binary "
+            "classification.",
+            facts=[
+                exactly(
+                    "largest difference of softmax and sigmoid",
+                    numbers["error of the value"],
+                    below=1e-12,
+                    why="exp(a) / (exp(a) + exp(b)) = 1 / (1 + exp(b - a)); the rest is rounding",
+                )
+            ],
+        ),
+        Claim(
+            source="Ulmer and Cinà, section 3.3",
+            sentence="Entropy is maximal when all probability mass is centered on a single class, "
+            "and minimum when the predictive distribution is uniform.",
+            facts=[
+                exactly(
+                    "entropy of one class alone less that of two equal ones (nats)",
+                    -math.log(2),
+                    above=0,
+                    why="0 and log C",
+                )
+            ],
+        ),
+    ]
 
 
 @with_look

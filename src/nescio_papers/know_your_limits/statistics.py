@@ -10,7 +10,8 @@ from torch import Tensor
 
 from nescio.core import measures
 from nescio.metrics import auroc
-from nescio_papers.kit import Settings, mean_range, median, share
+from nescio_papers.kit import Settings, median, share
+from nescio_papers.know_your_limits.judging import over_trainings
 from nescio_papers.know_your_limits.models import (
     BUDGETS,
     DROPOUT,
@@ -59,7 +60,7 @@ def _of_budget(settings: Settings, grid: Grid, budget: str) -> dict[str, Any]:
     far = distance(grid.points, data.train[0])
     held = data.validation[0]
     return {
-        name: _over_trainings([_one(net, grid, far, held, settings, name) for net in models[name]])
+        name: _joined([_one(net, grid, far, held, settings, name) for net in models[name]])
         for name in (*SINGLE, *MANY)
     }
 
@@ -97,12 +98,12 @@ def _measured(field: Field, held: Floats, far: Floats, edge: Floats) -> dict[str
     }
 
 
-def _over_trainings(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _joined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join numbers of several trainings: nested dictionaries of mean, lowest and highest."""
     return {
-        key: _over_trainings([row[key] for row in rows])
+        key: _joined([row[key] for row in rows])
         if isinstance(value, dict)
-        else mean_range([row[key] for row in rows])
+        else over_trainings([row[key] for row in rows])
         for key, value in rows[0].items()
     }
 
@@ -127,7 +128,7 @@ def _shapes(settings: Settings, grid: Grid, budget: str) -> dict[str, Any]:
                     "all: from the boundary": median(edge),
                 }
             )
-        results[name] = _over_trainings(rows)
+        results[name] = _joined(rows)
     return results
 
 

@@ -1,4 +1,4 @@
-"""Part `pieces`: the exact linear pieces of the network on nine blobs, over twenty starts."""
+"""Part `pieces`: the exact linear pieces of networks on nine blobs, over twenty starts."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from nescio.geometry.regions.regions import regions
 from nescio.geometry.regions.regions_value import Regions
-from nescio_papers.kit import Claim, Comparison, Findings, Settings, median, numbers_of, percent
+from nescio_papers.kit import Comparison, Findings, Settings, median, numbers_of, percent
 from nescio_papers.know_your_limits.blobs import trained_blobs
-from nescio_papers.know_your_limits.piece_figures import BOX, PUBLISHED, figure_of_pieces, has_zero
+from nescio_papers.know_your_limits.piece_figures import (
+    PUBLISHED,
+    figure_of_pieces,
+    found,
+    has_zero,
+)
 from nescio_papers.know_your_limits.surfaces import Bools
 
-FIGURE = "figure-1b.png"
+FIGURE = "pieces.png"
 PUBLISHED_ZERO = 6.3  # per cent of the points of the plot with a zero entry in V
-USUAL = 2.0  # a published count within this factor of the median of ours is of the same size
 
 
 def pieces(settings: Settings) -> Findings:
-    """Figure 1b: counts, unbounded pieces, bounds, and where V has a zero entry, as areas."""
+    """Counts, unbounded pieces, bounds, and where V has a zero entry, as areas."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     rows = counted(settings)
     numbers = _summary(rows)
@@ -43,16 +46,8 @@ def pieces(settings: Settings) -> Findings:
             f"authors' network has {PUBLISHED}."
         },
         comparisons=_comparisons(rows, numbers),
-        claims=_claims(rows, numbers),
         text=_text(rows, numbers),
     )
-
-
-def found(net: nn.Module, box: Any = BOX, *, merge: bool = False) -> Regions:
-    """The pieces of one network."""
-    result = regions(net, box, merge=merge)
-    assert isinstance(result, Regions)
-    return result
 
 
 @cache
@@ -178,49 +173,3 @@ def _text(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> str:
             f"{100 * numbers['grid against area']:.2g} points of a per cent."
         )
     return about + "\n\n" + "\n".join(lines)
-
-
-def _claims(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> list[Claim]:
-    box, free = numbers["pieces in the box"], numbers["unbounded of the plane"]
-    near = box["median"] / USUAL <= PUBLISHED <= box["median"] * USUAL
-    zero = [row for row in rows if row["zero pieces"]]
-    open_ = sum(row["zero unbounded pieces"] > 0 for row in zero)
-    quarters = {row["zero quarter"] for row in zero}
-    return [
-        Claim(
-            "Ulmer and Cinà, figure 1b",
-            "The network's polytopes in [-5, 5]^2 (42 in the authors' notebook).",
-            f"{rows[0]['pieces in the box']} for the network of the figure; {len(rows)} starts: "
-            f"median {box['median']:g}, {box['low']} to {box['high']}; "
-            f"{sum(row['pieces in the box'] >= PUBLISHED for row in rows)} starts have 42 or more",
-            verdict="holds" if near else "partly",
-        ),
-        Claim(
-            "Ulmer and Cinà, section 4",
-            "There is a finite number of polytopes, and at least one of them is unbounded.",
-            f"over the whole plane {numbers['pieces of the plane']['low']} to "
-            f"{numbers['pieces of the plane']['high']} pieces, of which {free['low']} to "
-            f"{free['high']} are unbounded",
-            verdict="holds" if free["low"] >= 1 else "fails",
-        ),
-        Claim(
-            "Ulmer and Cinà, footnote 6",
-            "The points whose V has a zero entry are all located in the top right corner.",
-            f"{len(zero)} of {len(rows)} starts have such pieces, {open_} of them unbounded ones, "
-            f"with {percent(numbers['zero area in unbounded pieces'])} of the area; in "
-            f"{len(quarters)} of four quarters of the box, by the start; mean area "
-            f"{percent(numbers['zero area'])} of the box, most {percent(_most(rows))}; all of V is "
-            f"0 on {percent(numbers['zero area in dead pieces'])} of that area",
-            verdict="open"
-            if not zero
-            else "fails"
-            if open_ < len(zero)
-            else "holds"
-            if quarters == {"top right"}
-            else "partly",
-        ),
-    ]
-
-
-def _most(rows: Sequence[Mapping[str, Any]]) -> float:
-    return max(float(row["zero area"]) for row in rows)

@@ -53,7 +53,7 @@ def random_search(
 ) -> list[Record]:
     """Evaluate the trials that `folder` lacks, write table.csv and table.json; the best is first.
 
-    model: "plain", "mc_dropout" or "bayes_by_backprop", on half-moons, by validation NLL.
+    model: one of `trial.MODELS`, such as "plain", on half-moons, by validation NLL.
     engine: where trials run; None: in `workers` processes.
     """
     for name, value in {"trials": trials, "workers": workers, "epochs": epochs}.items():

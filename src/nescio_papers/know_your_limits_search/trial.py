@@ -1,5 +1,6 @@
 """One evaluation of a search: hyper-parameters drawn by Optuna, a network, its validation score."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,12 +19,29 @@ from nescio.training.train import train
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
-MODELS = ("plain", "mc_dropout", "bayes_by_backprop")
+PLAIN, DROPOUT, BAYES = "plain", "mc_dropout", "bayes_by_backprop"
+MIXTURE, RELEASED = "bayes_mixture", "bayes_released"
+MODELS = (PLAIN, DROPOUT, BAYES, MIXTURE, RELEASED)
+TRAIN, VALIDATION = 500, 250  # points
 PASSES = 50
 MOONS = 123  # the seed of the paper's points
 RESULTS = ("nll", "accuracy", "information", "epochs", "error")
 Parameters = Mapping[str, Any]
 Record = dict[str, Any]  # trial, parameters, results, seconds
+
+
+# What the authors' code searched for Bayes-by-backprop beside table 2: a prior of two normal
+# distributions (share of the first, spreads), the mean and rho of the weights at the start, and the
+# weight of the divergence.
+PUBLISHED_PRIOR: Mapping[str, tuple[float, float]] = {
+    "share": (0.1, 0.9),
+    "prior_spread": (math.exp(-0.8), math.exp(-0.1)),
+    "narrow": (math.exp(-0.8), math.exp(-0.1)),
+    "mean": (-0.6, 0.6),
+    "rho": (-8.0, -2.0),
+}
+BETA, RAMP = (0.1, 2.5), 0.4  # a weight that grows to beta over the first 40 % of the training
+START = 0.1  # deviation of means and rhos at the start
 
 
 @dataclass(frozen=True)
@@ -78,8 +96,16 @@ def _suggest(trial: "Trial", model: str, ranges: Ranges) -> Parameters:
     widths = [trial.suggest_categorical(f"width {i}", ranges.widths) for i in range(layers)]
     rate = trial.suggest_float("learning_rate", *ranges.learning_rate, log=True)
     result = {"widths": widths, "learning_rate": rate}
-    if model != "bayes_by_backprop":
-        return result | {"dropout": trial.suggest_float("dropout", *ranges.dropout)}
+    if model != BAYES:
+        result |= {"dropout": trial.suggest_float("dropout", *ranges.dropout)}
+    if model in (MIXTURE, RELEASED):
+        result |= {n: trial.suggest_float(n, *r) for n, r in PUBLISHED_PRIOR.items()}
+    if model == RELEASED:  # a weight that is not annealed is 1 there
+        anneal = trial.suggest_categorical("anneal", (True, False))
+        beta = trial.suggest_float("beta", *BETA)
+        result |= {"anneal": anneal, "beta": beta if anneal else 1.0}
+    if model != BAYES:
+        return result
     spreads = {"spread": ranges.spread, "prior_spread": ranges.prior_spread}
     return result | {n: trial.suggest_float(n, *r, log=True) for n, r in spreads.items()}
 
@@ -87,7 +113,7 @@ def _suggest(trial: "Trial", model: str, ranges: Ranges) -> Parameters:
 def evaluate(task: Task) -> Record:
     """Train and score one trial; a training that breaks down is a record with its error."""
     start, result = time.monotonic(), Record(dict.fromkeys(RESULTS))
-    options = {"seed": task.seed, "epochs": task.epochs}
+    options: dict[str, Any] = {"seed": task.seed, "epochs": task.epochs}
     try:
         result |= scores(task.model, task.parameters, starts=[task.number], **options)[0]
     except NescioError as error:
@@ -97,20 +123,24 @@ def evaluate(task: Task) -> Record:
 
 
 def scores(
-    model: str, parameters: Parameters, *, starts: Sequence[int], seed: int, epochs: int
+    model: str,
+    parameters: Parameters,
+    *,
+    starts: Sequence[int],
+    seed: int,
+    epochs: int,
+    points: tuple[Tensor, Tensor] | None = None,
 ) -> list[Record]:
-    """NLL and accuracy on the validation part, and epochs trained, for each start.
+    """NLL and accuracy on the validation part or other points, and epochs trained, for each start.
 
     `information` is the largest mutual information in the plane of the paper's figures, in nats.
     """
-    moons = half_moons(seed=MOONS, train=500, validation=250, test=0)
+    moons = half_moons(seed=MOONS, train=TRAIN, validation=VALIDATION, test=0)
     assert moons.validation is not None
-    likelihood = losses.nll()
-    prior = parameters.get("prior_spread")
     trained = train(
         _factory(model, parameters),
         moons.train,
-        loss=likelihood if prior is None else losses.elbo(likelihood, prior_spread=prior),
+        loss=objective(model, parameters),
         members=starts,
         epochs=epochs,
         batch_size=64,
@@ -125,8 +155,24 @@ def scores(
     for index, ran in enumerate(trained.history.stopped):
         predictor = _predictor(model, trained.member(index))
         with one_thread():
-            results.append({**_numbers(predictor, *moons.validation), "epochs": ran})
+            results.append({**_numbers(predictor, *(points or moons.validation)), "epochs": ran})
     return results
+
+
+def objective(model: str, parameters: Parameters) -> losses.Loss:
+    """The likelihood, and for Bayes-by-backprop the divergence from its prior.
+
+    The released code adds the whole divergence to the mean loss of a batch, so it weighs as many
+    times too much as there are training points.
+    """
+    likelihood = losses.nll()
+    if model in (PLAIN, DROPOUT):
+        return likelihood
+    prior = {n: parameters[n] for n in ("prior_spread", "narrow", "share") if n in parameters}
+    if model != RELEASED:
+        return losses.elbo(likelihood, **prior)
+    ramp = RAMP if parameters["anneal"] else 0.0
+    return losses.elbo(likelihood, **prior, weight=TRAIN * parameters["beta"], ramp=ramp)
 
 
 def _numbers(predictor: Predictor, x: Tensor, y: Tensor) -> Record:
@@ -138,14 +184,25 @@ def _numbers(predictor: Predictor, x: Tensor, y: Tensor) -> Record:
 
 def _factory(model: str, parameters: Parameters) -> Callable[[], nn.Module]:
     widths = tuple(parameters["widths"])
-    if model == "bayes_by_backprop":
+    if model in (MIXTURE, RELEASED):
+        return lambda: _as_published(widths, parameters)
+    if model == BAYES:
         return lambda: nets.bayesian_mlp(2, 2, widths=widths, spread=parameters["spread"])
     return lambda: nets.mlp(2, 2, widths=widths, dropout=parameters["dropout"])
 
 
+def _as_published(widths: tuple[int, ...], parameters: Parameters) -> nn.Module:
+    """A Bayesian network with the initial means and rhos of the authors' code."""
+    net = nets.bayesian_mlp(2, 2, widths=widths, dropout=parameters["dropout"])
+    with torch.no_grad():
+        for name, value in net.named_parameters():
+            value.normal_(parameters["rho" if name.endswith("_rho") else "mean"], START)
+    return net
+
+
 def _predictor(model: str, net: nn.Module) -> Predictor:
-    if model == "mc_dropout":
+    if model == DROPOUT:
         return mc_dropout(net, passes=PASSES)
-    if model == "bayes_by_backprop":
+    if model != PLAIN:
         return weight_samples(plain(net), passes=PASSES)
     return plain(net)

@@ -1,30 +1,17 @@
 """Part `overview`: our numbers beside the published ones, judged, and what longer training does."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from nescio_papers.kit import (
-    Claim,
-    Comparison,
-    Findings,
-    Settings,
-    absent,
-    judged,
-    numbers_of,
-    table,
-)
-from nescio_papers.kit import verdict as verdict_if
+from nescio_papers.kit import Comparison, Findings, Settings, absent, numbers_of, sample, table
 from nescio_papers.uci import published
 from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT
 from nescio_papers.uci.one_table import FREE, PUBLISHED, mean_and_error, written
 from nescio_papers.uci.pictures import against_published
 from nescio_papers.uci.tables import TABLES
 
-SOURCE = "Lakshminarayanan et al. (2017), section 3.3"
 METRICS = {"rmse": ("RMSE", published.RMSE), "nll_moments": ("NLL", published.NLL)}
-WORSE, SLIGHTLY = 2.0, 1.0  # standard errors
-MOST_SLIGHTLY, LEAST_BETTER = 2, 5  # tables
 Found = Mapping[str, Mapping[str, Any]]  # numbers of each table that was run
 
 TEXT = (
@@ -59,16 +46,20 @@ def run(settings: Settings) -> Findings:
         return absent("the comparison with the published table", "no table was run")
     distances = {name: _distances(name, numbers) for name, numbers in found.items()}
     gains = {name: _gain(numbers) for name, numbers in found.items()}
-    claims = [_as_published(distances), _longer(gains), _nll_claim(found), _rmse_claim(found)]
     return Findings(
-        numbers={"distances": distances, "longer": gains},
+        numbers={
+            "distances": distances,
+            "longer": gains,
+            "against MC dropout": {
+                metric: _against_dropout(found, metric) for metric in ("nll", "rmse")
+            },
+        },
         figures={"uci.png": against_published(found)},
         captions={
             "uci.png": "Mean over the splits and standard error; published numbers gray. Left of a "
             "published number is better."
         },
         comparisons=_comparisons(found),
-        claims=judged(settings, claims),
         text="\n\n".join([TEXT, *_tables(found, distances, gains)]),
     )
 
@@ -89,77 +80,21 @@ def _gain(numbers: Mapping[str, Any]) -> dict[str, float]:
     """The NLL at the published epochs minus that of longer training, over the same splits."""
     own = numbers["methods"][ENSEMBLE]
     pairs = zip(own[PUBLISHED]["nll"], own[FREE]["nll"], strict=True)
-    mean, error = mean_and_error([short - long for short, long in pairs])
-    return {"gain": mean, "standard_error": error}
+    gains = [short - long for short, long in pairs]
+    mean, error = mean_and_error(gains)
+    return {"gain": mean, "standard_error": error, "half_width_95": sample(gains).half}
 
 
-def _as_published(distances: Mapping[str, Mapping[str, float]]) -> Claim:
-    every = {(n, m): d for n, own in distances.items() for m, d in own.items()}
-    far = sorted({name for (name, _), distance in every.items() if distance > WORSE})
-    near = sorted({name for (name, _), distance in every.items() if distance > SLIGHTLY})
-    worst = max(every, key=lambda key: every[key])
-    return Claim(
-        f"{SOURCE}, table 1",
-        "RMSE and NLL of deep ensembles of five networks (published numbers; is ours worse?)",
-        f"worse by more than two standard errors: {_listed(far)}; by more than one: "
-        f"{_listed(near)}; at worst {every[worst]:.1f} ({worst[0]}, {METRICS[worst[1]][0]})",
-        verdict=verdict_if(not far and len(near) <= MOST_SLIGHTLY, not far),
-    )
-
-
-def _longer(gains: Mapping[str, Mapping[str, float]]) -> Claim:
-    better = [name for name, own in gains.items() if own["gain"] > 0]
-    clear = [name for name in better if gains[name]["gain"] > 2 * gains[name]["standard_error"]]
-    return Claim(
-        "Hernandez-Lobato and Adams (2015), the protocol",
-        "Networks are trained for 40 epochs, 20 for protein (our question: is that enough?)",
-        f"epochs chosen on validation give a better NLL on {len(better)} of {len(gains)} tables, "
-        f"by more than two standard errors on {len(clear)} ({_listed(clear)})",
-        verdict=verdict_if(len(better) < LEAST_BETTER) if len(gains) == len(TABLES) else "open",
-    )
-
-
-def _against_dropout(found: Found, metric: str) -> dict[str, tuple[float, float]]:
-    """Ensemble minus MC dropout at the published epochs, over the same splits."""
+def _against_dropout(found: Found, metric: str) -> dict[str, dict[str, Any]]:
+    """Ensemble less MC dropout at the published epochs, over the same splits, beside the latter."""
     differences = {}
     for name, numbers in found.items():
         one, two = (
-            numbers["methods"][method][PUBLISHED][metric] for method in (ENSEMBLE, MC_DROPOUT)
+            sample(numbers["methods"][method][PUBLISHED][metric])
+            for method in (ENSEMBLE, MC_DROPOUT)
         )
-        pairs = zip(one, two, strict=True)
-        differences[name] = mean_and_error([a - b for a, b in pairs])
+        differences[name] = {**(one - two).numbers(), "MC dropout": two.mean}
     return differences
-
-
-def _nll_claim(found: Found) -> Claim:
-    gaps = _against_dropout(found, "nll")
-    better = [name for name, (gap, error) in gaps.items() if gap < -2 * error]
-    worse = [name for name, (gap, error) in gaps.items() if gap > 2 * error]
-    return Claim(
-        SOURCE,
-        "Our method outperforms (or is competitive with) existing methods in terms of NLL.",
-        f"against our MC dropout: better by two standard errors on {_listed(better)}; worse on "
-        f"{_listed(worse)}",
-        verdict=verdict_if(better and not worse, len(better) > len(worse)),
-    )
-
-
-def _rmse_claim(found: Found) -> Claim:
-    gaps = _against_dropout(found, "rmse")
-    worse = [name for name, (gap, error) in gaps.items() if gap > 2 * error]
-    better = [name for name, (gap, error) in gaps.items() if gap < -2 * error]
-    return Claim(
-        SOURCE,
-        "On some datasets, our method is slightly worse in terms of RMSE, because it optimizes "
-        "for NLL instead of MSE.",
-        "against our MC dropout, which is trained on the squared error: worse on "
-        f"{_listed(worse)}; better on {_listed(better)}",
-        verdict=verdict_if(worse and len(worse) < len(gaps), worse),
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def _comparisons(found: Found) -> list[Comparison]:

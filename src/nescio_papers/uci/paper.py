@@ -3,6 +3,7 @@
 from nescio.core.registry import experiments
 from nescio_papers.kit import Experiment, Part
 from nescio_papers.uci import overview
+from nescio_papers.uci.judging_tables import overview_claims
 from nescio_papers.uci.one_table import part
 from nescio_papers.uci.tables import TABLES
 
@@ -18,5 +19,8 @@ def uci() -> Experiment:
         "Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016); Pearce et al. (2020), "
         "Amini et al. (2020)",
         needs="the UCI tables: see `nescio data list`; a table that is absent is left out",
-        parts=(*tables, Part("overview", "Beside the published table", overview.run)),
+        parts=(
+            *tables,
+            Part("overview", "Beside the published table", overview.run, judge=overview_claims),
+        ),
     )

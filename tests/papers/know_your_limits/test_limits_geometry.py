@@ -31,12 +31,12 @@ from nescio_papers.know_your_limits.assumption_shares import (
 from nescio_papers.know_your_limits.hein import dead_pieces, radial_bound
 from nescio_papers.know_your_limits.limits_by_members import Method, areas, methods, of_method
 from nescio_papers.know_your_limits.models import trained
-from nescio_papers.know_your_limits.piece_figures import BOX, colored, has_zero, neighbors
+from nescio_papers.know_your_limits.piece_figures import BOX, colored, found, has_zero, neighbors
 from nescio_papers.know_your_limits.proofs import verdicts
 from nescio_papers.know_your_limits.random_networks import check_ends, check_maps, drawn, linear
 from nescio_papers.know_your_limits.statement import CORRECTED, FALSE, PRINTED, verdict
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
-from nescio_papers.know_your_limits.tessellation import counted, found
+from nescio_papers.know_your_limits.tessellation import counted
 from nescio_papers.know_your_limits.tessellation import of_network as counts_of
 from nescio_papers.know_your_limits.votes import votes
 
@@ -78,14 +78,15 @@ def gap_of(x, y):
 
 def test_parts_write_figures_captions_and_claims(folder):
     summary = (folder / "summary.md").read_text()
+    judged = json.loads((folder / "results.json").read_text())["parts"]
     for part in PARTS:
         made = record(folder, part)
         for name, caption in made["figures"].items():
             assert (folder / name).read_bytes().startswith(b"\x89PNG")
             assert len(caption) > 40
             assert name in summary
-        assert made["claims"]
-        for claim in made["claims"]:
+        assert judged[part]["claims"]
+        for claim in judged[part]["claims"]:
             assert any(letter.isdigit() for letter in claim["measured"])
     assert [len(record(folder, part)["figures"]) for part in PARTS] == [1, 1, 2, 0]
 
@@ -288,7 +289,8 @@ def test_limits_of_half_planes_are_the_entropy_of_votes():
     assert rows["1"]["agree"]["mean"] == pytest.approx(1)
     pair = rows["2"]  # the first pair disagrees in two quarters, the second never
     assert pair["groups"] == 2
-    assert pair["disagree"] == pytest.approx({"mean": 0.25, "low": 0.0, "high": 0.5})
+    assert pair["disagree"]["values"] == pytest.approx([0.5, 0.0])
+    assert pair["disagree"]["mean"] == pytest.approx(0.25)
     for name in (ENTROPY, INFORMATION):
         assert pair[f"{name}, mean"]["high"] == pytest.approx(0.5 * math.log(2))
     assert pair[f"{LEAST}, mean"]["high"] == pytest.approx(0.25)

@@ -11,6 +11,7 @@ from nescio.data import read_table
 from nescio.metrics import auroc
 from nescio_papers import Settings
 from nescio_papers.know_your_limits import medical, patients
+from nescio_papers.know_your_limits.medical_claims import medical_claims
 from nescio_papers.know_your_limits.patients import FACTORS, Budget, World, drawn, wrong_units
 from nescio_papers.know_your_limits.ranks import joined, ranked
 
@@ -128,7 +129,10 @@ def test_words_tables_and_figures(study):
     for name in ("Gower neighbors", "made up", "x 10000", "MMD", "most frequent class"):
         assert name in found.text
     assert set(found.figures) == set(found.captions) == {"medical.png", "medical-scaled.png"}
-    assert [claim.verdict for claim in found.claims][1] == "open"
+    units, groups, discrete = medical_claims(found.numbers)
+    assert len(groups.facts) == len(found.numbers)
+    assert "times 10000" in units.facts[0].what
+    assert discrete.verdict == "open"  # one world has no interval
 
 
 def test_absent_files_are_said(monkeypatch):
@@ -137,6 +141,7 @@ def test_absent_files_are_said(monkeypatch):
     found = medical.medical(Settings(quick=True))
     assert "heart_disease is not part of nescio: set NESCIO_DATA" in found.text
     assert found.empty
+    assert medical_claims(found.numbers) == []
 
 
 @pytest.mark.skipif(not os.environ.get("NESCIO_DATA"), reason="NESCIO_DATA is not set: no files")

@@ -11,9 +11,16 @@ from nescio.cli.main import main
 from nescio.core import NescioError
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.know_your_limits_search import searching
-from nescio_papers.know_your_limits_search.paper import PUBLISHED, table_1
+from nescio_papers.know_your_limits_search.paper import PUBLISHED, STARTS, judge, table_1
 from nescio_papers.know_your_limits_search.searching import random_search
-from nescio_papers.know_your_limits_search.trial import MODELS, Ranges, Task, draw, evaluate
+from nescio_papers.know_your_limits_search.trial import (
+    MODELS,
+    Ranges,
+    Task,
+    draw,
+    evaluate,
+    objective,
+)
 
 PAPER = sys.modules["nescio_papers.know_your_limits_search.paper"]
 
@@ -50,6 +57,25 @@ def test_parameters_lie_in_the_ranges_of_table_2(model):
     else:
         assert all(0 <= p["dropout"] <= 0.5 and "spread" not in p for p in drawn)
         assert 0.2 < sorted(p["dropout"] for p in drawn)[150] < 0.3
+    if model in ("bayes_mixture", "bayes_released"):
+        for name in ("prior_spread", "narrow"):
+            assert all(0.449 < p[name] < 0.905 for p in drawn)
+        assert all(0.1 <= p["share"] <= 0.9 and -8 <= p["rho"] <= -2 for p in drawn)
+    if model == "bayes_released":
+        assert all(p["anneal"] or p["beta"] == 1 for p in drawn)
+        assert 100 < sum(p["anneal"] for p in drawn) < 200
+
+
+def test_the_released_objective_weighs_the_divergence_by_the_training_points():
+    prior = {"prior_spread": 0.6, "narrow": 0.9, "share": 0.2}
+    assert objective("plain", {}).description == objective("mc_dropout", {}).description
+    assert "weight=1.0" in objective("bayes_mixture", prior).description
+    released = objective("bayes_released", {**prior, "anneal": True, "beta": 0.5}).description
+    assert "narrow=0.9, share=0.2, weight=250.0" in released
+    assert "ramp=0.4" in released
+    steady = objective("bayes_released", {**prior, "anneal": False, "beta": 1.0}).description
+    assert "weight=500.0" in steady
+    assert "ramp" not in steady
 
 
 def test_a_trial_has_the_same_parameters_however_many_there_are():
@@ -247,20 +273,20 @@ def test_the_quick_experiment_compares_with_table_1(tmp_path, counted, monkeypat
     monkeypatch.setattr(PAPER, "EPOCHS", 4)
     experiment = named("know-your-limits-search")
     text = run_experiment(experiment, tmp_path, settings=Settings(quick=True)).read_text()
-    assert counted == [*range(6)] * 3
+    assert counted == [*range(6)] * len(MODELS)
     for name in ("plain network", "MC dropout"):
-        for row in ("hidden layers", "dropout", "learning rate", "validation NLL"):
+        for row in ("hidden layers", "dropout", "learning rate", "NLL on fresh points"):
             assert f"| {name}: {row} |" in text
     assert "| 0.01455 |" in text
     assert "suitable configuration even after extensive search" in text
-    assert "of 6 are within a point of it" in text
+    assert "Bayes-by-backprop, as released" in text
     assert (tmp_path / "search.png").stat().st_size > 10_000
     numbers = json.loads((tmp_path / "search.json").read_text())["numbers"]
     assert numbers["trials"] == dict.fromkeys(MODELS, 6)
     assert (tmp_path / "search" / "plain" / "table.csv").exists()
     (tmp_path / "search.json").unlink()  # killed before the part was done
     run_experiment(experiment, tmp_path, settings=Settings(quick=True))
-    assert len(counted) == 18
+    assert len(counted) == 6 * len(MODELS)
 
 
 def record(nll, accuracy, **parameters):
@@ -268,28 +294,30 @@ def record(nll, accuracy, **parameters):
     return {"trial": 0, "parameters": given, "nll": nll, "accuracy": accuracy, "seconds": 1.0}
 
 
-def test_the_claim_counts_configurations_within_a_point(monkeypatch):
+def test_verdicts_follow_from_the_scores_of_fresh_starts(monkeypatch):
+    accuracy = {"bayes_released": 0.6, "bayes_mixture": 0.985}
+
     def scores(model, parameters, *, starts, **_):
         bad = parameters == PUBLISHED.get(model)
-        found = {"nll": 0.3 if bad else 0.1, "accuracy": 0.9, "information": 0.2}
-        return [found] * len(starts)
+        found = {"nll": 0.3 if bad else 0.1, "information": 0.2}
+        return [found | {"accuracy": accuracy.get(model, 0.99) - 1e-4 * i} for i in starts]
 
     monkeypatch.setattr(PAPER, "scores", scores)
-    spreads = {"spread": 0.1, "prior_spread": 1.0}
-    bayes = [
-        record(0.2, 0.99, **spreads),
-        record(0.3, 0.9799, **spreads),
-        record(0.4, None, **spreads),
-    ]
-    results = {
-        "plain": [record(0.1, 0.99, dropout=0.1)],
-        "mc_dropout": [record(0.1, 0.98, dropout=0.1)],
-        "bayes_by_backprop": bayes,
-    }
+    monkeypatch.setattr(PAPER, "STARTS", (0, 1, 2))
+    dropout, spreads = {"dropout": 0.1}, {"spread": 0.1, "prior_spread": 1.0}
+    results = {model: [record(0.1, 0.99, **dropout)] for model in MODELS}
+    results["bayes_by_backprop"] = [
+        record(0.2, 0.99, **spreads), record(0.3, 0.9799, **spreads), record(0.4, None, **spreads)
+    ]  # fmt: skip
     found = table_1(results, seed=0)
-    expected = {"plain": 1, "mc_dropout": 1, "bayes_by_backprop": 1}
-    assert found.numbers["within a point of plain"] == expected
-    assert [claim.verdict for claim in found.claims] == ["fails"] * 3
-    assert "1 of 3 are within a point" in found.claims[-1].measured
-    results["bayes_by_backprop"] = bayes[1:]
-    assert table_1(results, seed=0).claims[-1].verdict == "holds"
+    assert found.numbers["within a point of plain"] == dict.fromkeys(MODELS, 1)
+    assert found.claims == ()  # judged from the numbers
+    *best, bayes = judge(json.loads(json.dumps(found.numbers)))
+    assert [claim.verdict for claim in best] == ["does not hold"] * 2
+    assert bayes.verdict == "holds in part"  # as released it fails, with the bound it does not
+    assert [fact.verdict for fact in bayes.facts] == ["holds", "does not hold"]
+    assert "Bayes-by-backprop 1 of 3" in bayes.note
+    accuracy["bayes_mixture"] = 0.6
+    assert judge(table_1(results, seed=0).numbers)[-1].verdict == "holds"
+    assert judge({"best": {}}) == []  # stored before there were intervals
+    assert len(STARTS) == 10
