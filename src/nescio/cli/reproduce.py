@@ -34,8 +34,8 @@ EXAMPLES = {
     "what can be reproduced, what data it needs, how long it takes": "nescio reproduce",
     "one part of a paper, with small budgets": "nescio reproduce know-your-limits --quick "
     "--part softmax",
-    "one table again, in a folder with results": "nescio reproduce relu-overconfidence "
-    "--part table-2 --again",
+    "the same part once more, though it is done": "nescio reproduce know-your-limits --quick "
+    "--part softmax --again",
 }
 
 
