@@ -88,7 +88,8 @@ def strong_noise(
     _check_counts(restarts=restarts, data_starts=data_starts, classes=classes)
     inputs, ball = _inputs(x), {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
-    sure, halved = confidence(source), {"steps": halving_steps, "halving": True}
+    sure = confidence(source)
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         PLAIN: partial(ways.random, sure, steps=steps, step=step, turns=range(1)),
         HALVING: partial(ways.random, sure, turns=range(1, 1 + restarts), **halved),
@@ -155,7 +156,7 @@ def strong_samples(
     ball = {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
     lost, wrong = label_loss(source), wrong_confidence(source)
-    halved = {"steps": halving_steps, "halving": True}
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         LABELS + PLAIN: partial(ways.random, lost, steps=steps, step=step, turns=range(1)),
         LABELS + HALVING: partial(ways.at_inputs, lost, **halved),
@@ -230,7 +231,8 @@ class _Ways:
         **how: Any,
     ) -> Attacked:
         given = near.targets if targets is None else targets
-        return pgd(objective, near.x, *given, start=start, **self.options, **how)
+        y = given[0] if given else None
+        return pgd(objective, near.x, y, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
         """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""
