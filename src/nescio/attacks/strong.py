@@ -231,8 +231,8 @@ class _Ways:
         **how: Any,
     ) -> Attacked:
         given = near.targets if targets is None else targets
-        y = given[0] if given else None
-        return pgd(objective, near.x, y, start=start, **self.options, **how)
+        labels = given[0] if given else None
+        return pgd(objective, near.x, labels, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
         """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""

@@ -201,8 +201,8 @@ class _Drawing:
         far = self.numbers[END][ENSEMBLE][VARIANCE]["far, no more uncertain than data"]["mean"]
         return self.rows(
             CHOSEN,
-            "Sure far away: trained to the end, the ensemble's class variance is no higher than "
-            f"on the data over {percent(far)} of the far plane",
+            "Sure far away: trained to the end, the ensemble's class variance does not exceed "
+            f"that on the data over {percent(far)} of the far plane",
         )
 
     @with_look

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nescio.report.plots.look import COLORS, GRAY, panels, with_look
 from nescio_papers.kit import Claim, table
@@ -101,6 +102,7 @@ def plateau_figure(found: Mapping[str, Numbers]) -> Figure:
         for color, part in zip(COLORS, ("validation", "test"), strict=False):
             axis.axhline(one["maximum probability"][part], color=color, linestyle=":")
         axis.set(xlabel="epoch: stage one, then stage two", ylim=(0, None))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_title(name, loc="left")
     axes[0].set_ylabel("average precision of errors")
     axes[0].legend(loc="lower right", fontsize=9)
