@@ -63,7 +63,7 @@ def _network(model: Model, which: int) -> Network:
 
 
 def blobs(settings: Settings) -> Findings:
-    """Figure 1: entropy on [-5, 5]^2, the linear pieces, and the norm of its gradient."""
+    """Figure 1: entropy on [-5, 5]^2, the linear regions, and the norm of its gradient."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     network = _network(model, 0)
     grid, fine = (Grid((-5, 5, -5, 5), step) for step in STEPS[settings.quick])
@@ -80,7 +80,7 @@ def blobs(settings: Settings) -> Findings:
     caption = (
         f"A 2-5-5-9 ReLU network on nine blobs. a: predictive entropy; "
         f"{percent(numbers['ring_below_tenth'])} of the outer ring (|x| > 4) is below a tenth of "
-        f"the maximum. b: its {numbers['pieces']} linear pieces, exactly; "
+        f"the maximum. b: its {numbers['pieces']} linear regions, exactly; "
         f"{numbers['unbounded']} have no end (hatched); black: the decision boundary. c: the norm "
         "of the gradient of the entropy, on a logarithmic scale; the median is "
         f"{numbers['gradient_box']:.2g} in the box of the data and "
@@ -157,7 +157,7 @@ def _figure(
     draw_pieces(middle, inside)
     titles = (
         "a  entropy",
-        f"b  {numbers['pieces']} linear pieces",
+        f"b  {numbers['pieces']} linear regions",
         "c  norm of the gradient of the entropy",
     )
     for axis, title in zip(axes, titles, strict=True):

@@ -201,8 +201,8 @@ class _Drawing:
         far = self.numbers[END][ENSEMBLE][VARIANCE]["far, no more uncertain than data"]["mean"]
         return self.rows(
             CHOSEN,
-            "Sure far away: trained to the end, the ensemble's class variance is no higher than "
-            f"on the data over {percent(far)} of the far plane",
+            "Sure far away: trained to the end, the ensemble's class variance does not exceed "
+            f"that on the data over {percent(far)} of the far plane",
         )
 
     @with_look
@@ -236,7 +236,8 @@ class _Drawing:
         title = (
             "Gradients die out away from the data, but for bands along members' boundaries"
             if gradient
-            else "With dropout on and mutual information computed rightly, all measures vary"
+            else "With dropout on and mutual information computed rightly, all measures vary once "
+            "the networks are trained to the end"
         )
         base = self.settings.base
         made = sheet(rows, self.grids, self.data, base, title, panel=(2.3, 2.3))

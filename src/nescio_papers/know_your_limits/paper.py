@@ -28,8 +28,8 @@ from nescio_papers.know_your_limits.tessellation import pieces
 Run = Callable[[Settings], Findings]
 Judge = Callable[[Mapping[str, Any]], Sequence[Claim]]
 PARTS: tuple[tuple[str, str, Run], ...] = (
-    ("blobs", "Nine blobs: entropy, its gradient, and the linear pieces (figure 1)", blobs),
-    ("pieces", "Nine blobs: counts of linear pieces over twenty starts (figure 1b)", pieces),
+    ("blobs", "Nine blobs: entropy, its gradient, and the linear regions (figure 1)", blobs),
+    ("pieces", "Nine blobs: counts of linear regions over twenty starts (figure 1b)", pieces),
     ("models", "Half-moons: accuracy of all models, with two budgets", models),
     ("surfaces", "Half-moons: uncertainty over the plane (figures 3, 5, 6)", surfaces),
     ("rays", "Measures along axis rays, to a million times the input", rays),

@@ -1,4 +1,4 @@
-"""The picture of the linear pieces of two networks, and of the counts of many."""
+"""The picture of the linear regions of two networks, and of the counts of many."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

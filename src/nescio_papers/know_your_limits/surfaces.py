@@ -71,7 +71,7 @@ class Field:
 def fields(network: Network, x: Tensor, names: Sequence[str], base: float) -> dict[str, Field]:
     """Measures and gradient norms at points `(N, D)`, by autograd in float64 from logits.
 
-    The gradient is the chain rule: of the measure in the logits, times V of each network. So many
+    The gradient is the chain rule: of the measure in the logits, times V of each network. All
     measures cost one pass through the networks.
     """
     parts = [_chunk(network, part, names, base) for part in _split(network, x)]

@@ -1,4 +1,4 @@
-"""Part `pieces`: the exact linear pieces of networks on nine blobs, over twenty starts."""
+"""Part `pieces`: the exact linear regions of networks on nine blobs, over twenty starts."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -38,8 +38,8 @@ def pieces(settings: Settings) -> Findings:
         numbers=numbers,
         figures={FIGURE: figure_of_pieces(shown, rows, data)},
         captions={
-            FIGURE: f"The {first['pieces in the box']} linear pieces of the network of figure 1 in "
-            f"[-5, 5]^2; hatched: {first['unbounded in the box']} that go on without end. Black: "
+            FIGURE: f"The {first['pieces in the box']} linear regions of the network of figure 1 "
+            f"in [-5, 5]^2; hatched: {first['unbounded in the box']} without end. Black: "
             "its decision boundary. Beside it the start with the largest area on which V has a "
             f"zero entry ({percent(rows[most]['zero area'])}, outlined). Below: counts of "
             f"{len(rows)} starts, median {box['median']:g}, {box['low']} to {box['high']}; the "

@@ -68,7 +68,7 @@ def _difficult(found: Numbers) -> Claim:
         "the fully trained models thus we omit them.",
         facts=[
             _share(
-                f"share of noise images that {JUDGED} makes {column} surer of than {SURE:g}",
+                f"share of noise images with a confidence of {column} above {SURE:g}, {JUDGED}",
                 *_above(sure[column][JUDGED]),
                 below=RARE,
             )

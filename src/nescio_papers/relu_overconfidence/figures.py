@@ -101,7 +101,6 @@ def run(settings: Settings) -> Findings:
         comparisons=_comparisons(numbers),
         text="\n\n".join(missing),
         skipped=numbers["missing"],
-        empty=not figures,
     )
 
 
@@ -186,7 +185,8 @@ def _centered(x: Tensor) -> Tensor:
     """Images as vectors of length 1 whose channels have mean 0."""
     flat = x.flatten(2)
     flat = (flat - flat.mean(2, keepdim=True)).flatten(1)
-    return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)
+    length: Tensor = flat.norm(dim=1, keepdim=True)
+    return flat / length.clamp_min(1e-9)
 
 
 def wrong(network: Trained, in_dist: InData) -> list[int]:
@@ -272,9 +272,9 @@ def _noise_caption(shown: Pictures, sizes: Budget) -> str:
     )
     return (
         "Top: noise as in training, the left half from uniform pixels, the right half from "
-        f"permuted images. Below: the surest image within {RADIUS:g} of each pixel, for each "
-        f"network trained on {shown.name}{both}. The numbers are confidences. Mean over "
-        f"{len(shown.noise)} noise images: {said}."
+        f"permuted images. Below: the image of highest confidence within {RADIUS:g} of each "
+        f"pixel, for each network trained on {shown.name}{both}. The numbers are confidences. "
+        f"Mean over {len(shown.noise)} noise images: {said}."
     )
 
 

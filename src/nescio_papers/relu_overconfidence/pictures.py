@@ -30,7 +30,8 @@ def figure_of_noise(shown: Pictures) -> Figure:
     for axis, label in zip(axes[:, 0], labels, strict=True):
         axis.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=10)
     add_title(
-        figure, f"Noise, and the noise nearby that networks trained on {shown.name} are surest of"
+        figure,
+        f"Noise, and the noise nearby on which networks trained on {shown.name} are most confident",
     )
     return figure
 
@@ -64,5 +65,5 @@ def figure_of_histograms(sure: Mapping[str, Mapping[str, Tensor]]) -> Figure:
         row[0].set_ylabel(f"{attack}\nsamples (log scale)")
     for axis in axes[-1]:
         axis.set_xlabel("confidence")
-    add_title(figure, "How sure networks are of adversarial samples of MNIST")
+    add_title(figure, "The confidence of networks on adversarial samples of MNIST")
     return figure
