@@ -140,7 +140,7 @@ def _changes(
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
-    """Do small changes flip answers, and how sure is the network then?"""
+    """Do small changes flip answers, and how large is the confidence then?"""
     if "absent" in numbers:
         return []
     median = {key: number(one) for key, one in numbers["median_change"]["linf"].items()}
