@@ -186,7 +186,8 @@ def _centered(x: Tensor) -> Tensor:
     """Images as vectors of length 1 whose channels have mean 0."""
     flat = x.flatten(2)
     flat = (flat - flat.mean(2, keepdim=True)).flatten(1)
-    return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)
+    scaled: Tensor = flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)
+    return scaled
 
 
 def wrong(network: Trained, in_dist: InData) -> list[int]:
