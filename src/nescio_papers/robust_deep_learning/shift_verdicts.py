@@ -1,6 +1,6 @@
 """What is said of ensembles as digits move away, judged by the numbers of the part."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nescio_papers.kit import Claim, Comparison, Fact, exactly
@@ -30,19 +30,23 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
     ]
 
 
-def _learned(curves: Mapping[str, Any]) -> Fact:
+def _learned(curves: Mapping[str, Any]) -> list[Fact]:
+    """Whether the network reads digits; nothing where older numbers do not say."""
     first: Mapping[str, Any] = next(iter(curves.values()), {})
-    found = first.get("subjects", {}).get(SINGLE, {})
-    return exactly(
-        "accuracy of one network on the digits as they are",
-        number(next(iter(found.get("accuracy", [])), None)),
-        why="the network of this run, counted on all its test digits",
-        above=LEARNED,
-        form=".2%",
-    )
+    found = first.get("subjects", {}).get(SINGLE, {}).get("accuracy", [])
+    return [
+        exactly(
+            "accuracy of one network on the digits as they are",
+            accuracy,
+            why="the network of this run, counted on all its test digits",
+            above=LEARNED,
+            form=".2%",
+        )
+        for accuracy in found[:1]
+    ]
 
 
-def ensemble_claim(paired: Mapping[str, Any], learned: Fact) -> Claim:
+def ensemble_claim(paired: Mapping[str, Any], learned: Sequence[Fact]) -> Claim:
     """Are ensembles better than MC dropout, on test digits as they are and under every shift?"""
     wins = ", ".join(f"{name} {count}" for name, count in paired.get("better", {}).items())
     sides: dict[str, dict[str, Any]] = {
@@ -63,13 +67,13 @@ def ensemble_claim(paired: Mapping[str, Any], learned: Fact) -> Claim:
             )
             for name, side in sides.items()
         ],
-        needs=[learned],
+        needs=learned,
         note=f"paired by digit, one training; better at, of {paired.get('conditions', 0)} shifts "
         f"and strengths: {wins}",
     )
 
 
-def ood_claims(row: str, found: Mapping[str, Any], learned: Fact) -> list[Claim]:
+def ood_claims(row: str, found: Mapping[str, Any], learned: Sequence[Fact]) -> list[Claim]:
     """What is said of the entropy and of confident answers on unknown classes."""
     medians, at_nine = found["median_entropy"], found["accuracy_above_0.9"]
     largest = ensembles()[-1]
@@ -81,7 +85,7 @@ def ood_claims(row: str, found: Mapping[str, Any], learned: Fact) -> list[Claim]
                 between(f"mean entropy of {what}, nats,", gap, above=0, form="+.4f")
                 for what, gap in found.get("entropy_growth", {"the ensembles": None}).items()
             ],
-            needs=[learned],
+            needs=learned,
             note="paired by input; medians "
             + ", ".join(f"{number(medians[name]):.3f} for {name}" for name in ensembles()),
         ),
@@ -97,7 +101,7 @@ def ood_claims(row: str, found: Mapping[str, Any], learned: Fact) -> list[Claim]
                     form="+.2%",
                 )
             ],
-            needs=[learned],
+            needs=learned,
             note=f"{number(at_nine[largest]):.1%} and {number(at_nine[MC]):.1%}; inputs are drawn "
             "again for both alike",
         ),

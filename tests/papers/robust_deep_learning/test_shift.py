@@ -15,7 +15,7 @@ from nescio_papers.robust_deep_learning import shift, shift_pairs, shift_verdict
 from nescio_papers.robust_deep_learning.paper import JUDGES, PARTS
 
 TINY = replace(shift.QUICK, train=150, held=70, test=70, passes=3)
-LEARNED = exactly("accuracy", 0.99, why="made up", above=0.98)
+LEARNED = [exactly("accuracy", 0.99, why="made up", above=0.98)]
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,8 @@ def test_its_claims_are_judged_from_its_numbers(found):
     assert len(claims) == 5
     assert {claim.verdict for claim in claims} == {"not reached here"}  # tiny networks
     assert shift_verdicts.judge({"absent": "no data"}) == []
+    older = shift_verdicts.judge({"curves": {"rotation": {}}})
+    assert [claim.verdict for claim in older] == ["open"]
 
 
 def gap(value):
