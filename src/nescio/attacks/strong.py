@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent
+from nescio.attacks.balls import Norm, linf
 from nescio.attacks.halving import higher
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
-from nescio.attacks.norms import Norm, linf
 from nescio.attacks.objectives import (
     Objective,
     answer_of,
@@ -24,7 +24,7 @@ from nescio.attacks.objectives import (
 )
 from nescio.core import NescioError, as_inputs, as_tensor, derive
 from nescio.core.registry import attacks
-from nescio.data.ood import uniform
+from nescio.data import ood
 
 PLAIN, HALVING, LEAKING = "plain steps", "halving", "halving, leaking gradients"
 FROM_DATA, CLASSES = "halving from data", "halving, class by class"
@@ -88,7 +88,8 @@ def strong_noise(
     _check_counts(restarts=restarts, data_starts=data_starts, classes=classes)
     inputs, ball = _inputs(x), {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
-    sure, halved = confidence(source), {"steps": halving_steps, "halving": True}
+    sure = confidence(source)
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         PLAIN: partial(ways.random, sure, steps=steps, step=step, turns=range(1)),
         HALVING: partial(ways.random, sure, turns=range(1, 1 + restarts), **halved),
@@ -155,7 +156,7 @@ def strong_samples(
     ball = {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
     lost, wrong = label_loss(source), wrong_confidence(source)
-    halved = {"steps": halving_steps, "halving": True}
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         LABELS + PLAIN: partial(ways.random, lost, steps=steps, step=step, turns=range(1)),
         LABELS + HALVING: partial(ways.at_inputs, lost, **halved),
@@ -187,7 +188,7 @@ class _Ways:
             begin: Any = None
             if turn or self.ascent.radius is None or self.ascent.norm is linf:
                 shape = (1 + near.x[0].numel(),)
-                draw = uniform(shape, seed=derive(self.seed, "start", turn))
+                draw = ood.uniform(shape, seed=derive(self.seed, "start", turn))
                 begin = self.ascent.start(near.x, draw(near.index).to(near.x))
             found.append(self._climb(objective, near, begin, **how))
         return _best(found)
@@ -230,7 +231,8 @@ class _Ways:
         **how: Any,
     ) -> Attacked:
         given = near.targets if targets is None else targets
-        return pgd(objective, near.x, *given, start=start, **self.options, **how)
+        labels = given[0] if given else None
+        return pgd(objective, near.x, labels, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
         """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""
@@ -243,7 +245,7 @@ class _Ways:
             1,
         )
         nearest = far.argsort(dim=1, stable=True)[:, :half]
-        draw = uniform((half,), seed=derive(self.seed, "data"))(near.index)
+        draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index)
         random = (draw * len(data)).long().clamp(max=len(data) - 1).to(nearest.device)
         return torch.cat([nearest, random], 1)
 

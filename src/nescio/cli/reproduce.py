@@ -7,7 +7,6 @@ import click
 from nescio.cli import options as opt
 from nescio.cli.options import option
 from nescio.cli.verbs import Verb
-from nescio.core import NescioError
 
 # fmt: off
 PARAMETERS = [
@@ -60,6 +59,7 @@ def reproduce(
     the long tables, results.json every number. What lacks its data is skipped, and it says how to
     get them; it fails if nothing could be run. A stopped run resumes with the same command.
     """
+    from nescio.core import NescioError
     from nescio_papers import Settings, listing, named
     from nescio_papers.kit import judge_experiment, reproduced
 

@@ -46,7 +46,7 @@ LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Hunt:
     """How the most confident inputs are searched, and what is made of them."""
 
     ascent: Ascent
@@ -148,10 +148,7 @@ def acet(
         if keep and turn.index.shape[1] > size:
             raise _too_few(turn.index.shape[1], size, ood)
         center = draw(ood, turn.index, batch)
-        ends = torch.stack([batch.low, batch.high])
-        ascent.check(ends, what="training inputs", advice=ADVICE)
-        others = f"inputs of {ood.name!r}"
-        ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
+        _check_box(ascent, batch, center, ood.name)
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
@@ -188,7 +185,7 @@ def _search(
     finer: float | None,
     *,
     steps: int,
-) -> Search:
+) -> Hunt:
     """What was asked for; the rest as a network with or without BatchNorm needs it.
 
     steps: number of steps of the attack where it has none; 0: the free step is enough.
@@ -198,7 +195,7 @@ def _search(
     if own:
         ascent = replace(ascent, steps=steps, step=ascent.reach * LARGEST)
     alone, deep = keep and not ascent.steps, keep and steps > 0
-    return Search(
+    return Hunt(
         ascent=ascent,
         free=0.5 * alone if free is None else free,
         ramp=0.3 * alone if ramp is None else ramp,
@@ -220,7 +217,7 @@ def _ramped(ramp: float, batch: Batch) -> float:
 
 
 def _begun(
-    moves: Tensor, turn: Turns, center: Tensor, search: Search, batch: Batch, rng: Rng
+    moves: Tensor, turn: Turns, center: Tensor, search: Hunt, batch: Batch, rng: Rng
 ) -> Tensor:
     """The stored perturbations; those of new inputs point at training inputs, or anywhere."""
     if not (search.renew or search.from_data) or not turn.fresh.any():
@@ -260,6 +257,14 @@ def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
     return size if ood.size is None else min(size, ood.size)
 
 
+def _check_box(ascent: Ascent, batch: Batch, center: Tensor, name: str) -> None:
+    """Refuse training inputs, and OOD inputs, outside the box of the attack."""
+    ends = torch.stack([batch.low, batch.high])
+    ascent.check(ends, what="training inputs", advice=ADVICE)
+    advice = f"scale them, or {ADVICE}"
+    ascent.check(center, lead=2, what=f"inputs of {name!r}", advice=advice)
+
+
 def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     """More inputs in a step than take turns: one would be moved twice, and stored once."""
     there, more = f"of a pool of {size}", "a larger pool"
@@ -271,7 +276,7 @@ def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     )
 
 
-def _check(search: Search, keep: bool, weight_ramp: float) -> None:
+def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
     ascent = search.ascent
     if keep and (ascent.norm is not linf or not ascent.radius):
         raise NescioError(

@@ -169,9 +169,9 @@ def _figure(result: Mapping[tuple[str, str], Mapping[str, Sample]]) -> Figure:
         dots(axis, [f"{NAMES[noise]}\nnoise" for noise in KINDS], groups)
         axis.set_title(title, loc="left")
         if right is not None:
-            axis.axhline(right, color=GRAY, linestyle="--", label="as promised")
+            axis.axhline(right, color=GRAY, linestyle="--", label="as stated")
     handles, labels = axes[-1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=3)
     one, two = (result["gaussian", density]["coverage_90"] for density in KINDS)
-    add_title(figure, f"Both densities promise too much: 90 % intervals hold {one} and {two}")
+    add_title(figure, f"Both densities are too narrow: 90 % intervals hold {one} and {two}")
     return figure

@@ -42,7 +42,7 @@ CUBIC_STEPS, SPIRAL_STEPS, QUICK_STEPS = 600, 300, 20
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PrintedRecipe:
     """What the networks of a run have in common.
 
     make: factory of the network, whose weights are not read.
@@ -138,7 +138,7 @@ def _cubic_run(order: int, adversarial: bool) -> tuple[Dataset, Regressor]:
     """Six networks; order 0 has the points as they were drawn, another one shuffles them."""
     data, scales = cubic_points()
     head = quirks.deviation_head()
-    recipe = Recipe(
+    recipe = PrintedRecipe(
         make=cubic_net,
         head=head,
         score=lambda outputs, y: head.nll(outputs, y).mean(1),
@@ -157,7 +157,7 @@ def _cubic_run(order: int, adversarial: bool) -> tuple[Dataset, Regressor]:
 def _spiral_run(order: int, steps: int) -> tuple[Dataset, Model]:
     """Four networks; order is the seed of the orders of the points at every step."""
     data, head, members = spiral_points(), categorical(), 4
-    recipe = Recipe(
+    recipe = PrintedRecipe(
         make=spiral_net,
         head=head,
         score=lambda outputs, y: head.nll(outputs, y).mean(1) / ARMS,
@@ -180,7 +180,7 @@ def _spiral_run(order: int, steps: int) -> tuple[Dataset, Model]:
     return data, descend(recipe, starts(spiral_net(), range(members), [0.1] * members), batches)
 
 
-def descend(recipe: Recipe, begin: dict[str, Tensor], batches: Batches) -> Model:
+def descend(recipe: PrintedRecipe, begin: dict[str, Tensor], batches: Batches) -> Model:
     """Networks trained by Adam as the practical calls it: told at every step that it is the first.
 
     recipe: what the networks have in common.
@@ -205,7 +205,7 @@ def descend(recipe: Recipe, begin: dict[str, Tensor], batches: Batches) -> Model
 
 
 def _objective(
-    recipe: Recipe, forward: Stack, tensors: dict[str, Tensor], x: Tensor, y: Tensor
+    recipe: PrintedRecipe, forward: Stack, tensors: dict[str, Tensor], x: Tensor, y: Tensor
 ) -> Tensor:
     """The losses by member: of the data, of moved data where it is adversarial, of the weights."""
     if recipe.radius is None:

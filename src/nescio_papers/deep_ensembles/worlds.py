@@ -28,7 +28,7 @@ def warm_cosine(step: int, steps: int) -> float:
 
 
 def train(make: Callable[[], nn.Module], data: Any, **options: Any) -> Model:
-    """`nescio.train` without a progress bar of its own."""
+    """`nescio.train` without its progress bar."""
     return training.train(make, data, progress=False, **options)
 
 

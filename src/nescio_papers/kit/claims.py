@@ -248,13 +248,3 @@ def _as_json(one: Fact) -> dict[str, object]:
 def judged(settings: "Settings", claims: Sequence[Claim]) -> list[Claim]:
     """The claims, left open in a quick run: its networks have hardly learned anything."""
     return [replace(claim, quick=True) if settings.quick else claim for claim in claims]
-
-
-def verdict(holds: object, partly: object = False) -> str:
-    """To be removed: the verdict on a claim without facts."""
-    return HOLDS if holds else IN_PART if partly else FAILS
-
-
-def verdict_of(*facts: object) -> str:
-    """To be removed: the verdict on a claim without facts."""
-    return verdict(all(facts), any(facts))

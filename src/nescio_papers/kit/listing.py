@@ -26,6 +26,8 @@ def listing() -> str:
 
 
 def _takes(one: Experiment, *parts: str) -> str:
-    """How long an experiment, or a part of it, takes."""
-    full, quick = (in_words(expected(one, quick=q, only=parts or None)) for q in (False, True))
-    return f"{full} in full, {quick} with --quick"
+    """How long an experiment, or a part of it, takes, as far as that was measured."""
+    sizes = {"in full": False, "with --quick": True}
+    seconds = {way: expected(one, quick=quick, only=parts or None) for way, quick in sizes.items()}
+    said = [f"{in_words(took)} {way}" for way, took in seconds.items() if took]
+    return ", ".join(said) or "not timed"

@@ -64,6 +64,7 @@ CHOSEN: Mapping[str, Any] = {  # for Bayes-by-backprop, in the authors' code; ta
     "beta": 0.102995,
 }
 BEST_SCORES = {PLAIN: 0.950, DROPOUT: 0.970, RELEASED: 0.936}  # of their searches
+SUITABLE = min(BEST_SCORES[PLAIN], BEST_SCORES[DROPOUT])
 TRIALS = {PLAIN: 200, DROPOUT: 200, BAYES: 200, MIXTURE: 100, RELEASED: 100}
 STARTS = tuple(range(1000, 1010))  # fresh ones: no trial has used them
 FRESH, POINTS = "fresh starts", 2000
@@ -222,6 +223,13 @@ def _gap(again: Mapping[str, Any], one: str, two: str, key: str, what: str, belo
     return fact(what, result.mean, ends, below=below)
 
 
+def _accuracy(what: str, values: Sequence[float]) -> Fact:
+    result = sample(values)
+    half = max(result.half, 1 / POINTS)
+    ends = max(0.0, result.mean - half), min(1.0, result.mean + half)
+    return fact(what, result.mean, ends, below=SUITABLE, form=".1%")
+
+
 def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
     return Claim(
         source=f"{SOURCE}, table 1",
@@ -242,7 +250,7 @@ def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
 
 
 def _claim_bayes(numbers: Mapping[str, Any], again: Mapping[str, Any]) -> Claim:
-    """Suitable: at most a point less accuracy than the best plain network."""
+    """Suitable: no less accurate than the lowest score with which the authors kept a model."""
     kinds = {
         RELEASED: "the divergence weighted as in their code",
         MIXTURE: "the divergence divided by the training points",
@@ -254,18 +262,16 @@ def _claim_bayes(numbers: Mapping[str, Any], again: Mapping[str, Any]) -> Claim:
         sentence="A similar hyperparameter search for Bayes-by-backprop seemed to not have yielded "
         "a suitable configuration even after extensive search.",
         facts=[
-            _gap(
-                again,
-                f"best {model}",
-                f"best {PLAIN}",
-                "accuracy",
-                f"accuracy of the best found with the published prior, {words}, less that of the "
-                "best plain network",
-                below=-POINT,
+            _accuracy(
+                f"accuracy of the best found with the published prior, {words}",
+                again[f"best {model}"]["accuracy"],
             )
             for model, words in kinds.items()
         ],
-        note=f"trials within a point of the best plain network on validation points: {counts}",
+        note=f"{SUITABLE} is the score with which they kept the plain network; best plain network "
+        f"here {fmean(again[f'best {PLAIN}']['accuracy']):.1%}, best Bayes-by-backprop with a "
+        f"normal prior {fmean(again[f'best {BAYES}']['accuracy']):.1%}; trials within "
+        f"a point of the best plain network on validation points: {counts}",
     )
 
 

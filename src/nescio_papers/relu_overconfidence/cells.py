@@ -18,6 +18,7 @@ from torch import Tensor
 from nescio.core import DataSet, Floats, Prediction, Row, digest, kept, make_folder
 from nescio.core.registry import measures
 from nescio.evaluation import Comparison, compare
+from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.ood_inputs import Probe, describe, pieces
 from nescio.models.model import Model
@@ -167,7 +168,7 @@ class Recorder:
 
     def __call__(self, x: Tensor) -> Prediction:
         prediction = self.model(x)
-        self.scores.append(measures["log_odds"](prediction).double())
+        self.scores.append(measures["log_odds"](as_classification(prediction)))
         return prediction
 
     def answer(self, x: Tensor) -> Prediction:
@@ -241,7 +242,8 @@ def on_data(
     def make() -> dict[str, Any]:
         recorder = Recorder(network.remembering)
         with torch.no_grad():
-            labels = torch.cat([recorder(piece).log_probs.argmax(-1) for piece in pieces(x)])
+            answers = [as_classification(recorder(piece)) for piece in pieces(x)]
+        labels = torch.cat([one.log_probs.argmax(-1) for one in answers])
         return {
             "scores": _written(torch.cat(recorder.scores)),
             "wrong": (labels != y).nonzero()[:, 0].tolist(),

@@ -137,7 +137,7 @@ def _captions(numbers: dict[str, Any], shown: Sequence[Example], rbf: Certified)
         ALPHAS: "Share of noise images on which a network is 99.9 % sure after scaling by alpha; "
         "thin: each training, thick: all, dashed: the average of all trainings, by their mixture. "
         f"Convolutions on digits need a median factor of {first['median']:.3g}; their average "
-        f"never gets there on {100 * ensemble:.0f} % of images, as members disagree for ever.",
+        f"never gets there on {100 * ensemble:.0f} % of images, as members disagree forever.",
         EXAMPLES: "Confidence along rays through noise images or in random directions, with the "
         "exact first crossing (dot), what a bisection finds (cross) and the last breakpoint "
         f"(dotted).{apart}",

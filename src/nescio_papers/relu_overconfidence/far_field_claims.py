@@ -1,6 +1,6 @@
 """What Hein et al. (2019) say about the far field, judged by the stored numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nescio.conformal import binomial_interval
@@ -42,7 +42,9 @@ def _each_limit(numbers: Numbers, *, narrow: bool) -> list[Numbers]:
     ]
 
 
-def _share(what: str, rows: list[Numbers], key: str, *, form: str = ".2%", **limit: float) -> Fact:
+def _share(
+    what: str, rows: Sequence[Numbers], key: str, *, form: str = ".2%", **limit: float
+) -> Fact:
     """The share of all rays for which something is so, with its exact interval."""
     rays = sum(row["rays"] for row in rows)
     count = round(sum(row[key] * row["rays"] for row in rows))

@@ -101,7 +101,6 @@ def run(settings: Settings) -> Findings:
         comparisons=_comparisons(numbers),
         text="\n\n".join(missing),
         skipped=numbers["missing"],
-        empty=not figures,
     )
 
 
@@ -186,8 +185,8 @@ def _centered(x: Tensor) -> Tensor:
     """Images as vectors of length 1 whose channels have mean 0."""
     flat = x.flatten(2)
     flat = (flat - flat.mean(2, keepdim=True)).flatten(1)
-    scaled: Tensor = flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-9)
-    return scaled
+    length: Tensor = flat.norm(dim=1, keepdim=True)
+    return flat / length.clamp_min(1e-9)
 
 
 def wrong(network: Trained, in_dist: InData) -> list[int]:

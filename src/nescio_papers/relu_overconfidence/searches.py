@@ -59,8 +59,8 @@ def searched(model: Model, x: Tensor) -> Search:
 def by_grid(model: Model, x: Tensor, *, coarse: int = 1) -> Tensor:
     """The first of 600 factors from 1 to a million, evenly on a log scale.
 
-    coarse: look at every so many factors first, and then at those before the first that is reached;
-      a confidence that rises and falls between two of them is missed.
+    coarse: look at one in this number of factors first, then at those before the first that is
+      reached; a confidence that rises and falls between two of them is missed.
     """
     points = torch.from_numpy(np.geomspace(1, LAST, POINTS))
     rough = _first_index(model, x, points, coarse)

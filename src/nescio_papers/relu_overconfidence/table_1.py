@@ -1,4 +1,4 @@
-"""Table 1 of Hein et al. (2019), block by block: how sure networks are off their training data."""
+"""Table 1 of Hein et al. (2019), block by block: the confidence of networks off their data."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -72,7 +72,7 @@ def run(settings: Settings) -> Findings:
 
 
 _INTRODUCTION = (
-    "One network per data set. A tenth of the training images is held out for the calibrations; "
+    "One network per data set. A tenth of the training images fits the calibrations alone; "
     "all numbers are of the test images. The intervals of the ECE take off some of what chance "
     "adds to it, so they may lie below the value; they start above 0 only if calibrated answers "
     "would show so large an error in 2.5 % of draws at most."

@@ -1,6 +1,6 @@
 """Part `confidnet`: ConfidNet trained until it finds validation errors no better.
 
-As published: a tenth of the training images is held out, the head learns the true class
+As published: a tenth of the training images validates, the head learns the true class
 probability of the others (stage one), then the encoder learns with it (stage two); of each stage
 the epoch with the best average precision of validation errors is taken.
 """

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nescio.report.plots.look import COLORS, GRAY, panels, with_look
 from nescio_papers.kit import Claim, table
@@ -74,7 +75,7 @@ def plateau_text(found: Mapping[str, Numbers], patience: int) -> str:
     header = ["", "score", "epoch", "AP, validation errors", "AP, test errors", "gain"]
     return "\n\n".join(
         [
-            "ConfidNet as published: a tenth of the training images is held out, and of each stage "
+            "ConfidNet as published: a tenth of the training images validates, and of each stage "
             "the epoch with the best average precision of validation errors is taken; stage one "
             f"ends when {patience} epochs bring nothing better. In per cent; gains are over the "
             "maximum probability on test errors, with 95 % intervals over test images.",
@@ -101,6 +102,7 @@ def plateau_figure(found: Mapping[str, Numbers]) -> Figure:
         for color, part in zip(COLORS, ("validation", "test"), strict=False):
             axis.axhline(one["maximum probability"][part], color=color, linestyle=":")
         axis.set(xlabel="epoch: stage one, then stage two", ylim=(0, None))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_title(name, loc="left")
     axes[0].set_ylabel("average precision of errors")
     axes[0].legend(loc="lower right", fontsize=9)

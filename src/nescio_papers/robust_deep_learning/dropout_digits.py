@@ -79,7 +79,7 @@ def turned(image: Tensor, angles: Sequence[float]) -> Tensor:
 
 
 def _typical(model: Model, x: Tensor, y: Tensor) -> int:
-    """The 1 of the test set that the network is surest of."""
+    """The 1 of the test set that the network is most confident of."""
     ones = (y == ONE).nonzero()[:, 0]
     failure_score = measures.log_odds(Categorical(_logits(models.plain(model.member(0)), x[ones])))
     return int(ones[failure_score.argmin()])

@@ -217,7 +217,7 @@ def _compared(
 def _sampled(
     settings: Settings, in_dist: InData, model: Model, net: nn.Module, test: Activations
 ) -> dict[str, Tensor]:
-    """MC dropout and the ensemble: how sure are they of the network's answer, and their entropy."""
+    """MC dropout and the ensemble: their confidence in the network's answer, and their entropy."""
     answers = test.logits[0].argmax(-1)
     sampled = models.mc_dropout(net, passes=budget(settings).passes, seed=settings.seed)
     results: dict[str, Tensor] = {}
@@ -335,7 +335,7 @@ def _introduction(sizes: Budget) -> str:
         "weights of the recommended score, and the temperature. ConfidNet has heads of "
         f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
         f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
-        f"{TUNING_RATE:g}; no epoch is chosen by held-out errors: the part `confidnet` does that."
+        f"{TUNING_RATE:g}; no epoch is chosen by validation errors: the part `confidnet` does that."
     )
 
 

@@ -110,7 +110,7 @@ def variation_claim() -> Claim:
                 below=EXACT,
             ),
         ],
-        note="where noise makes two classes alike, the smallest doubt of the network changes "
+        note="where noise makes two classes alike, the smallest change of the network changes "
         f"labels: a mutual information of {near['mutual_information']:.1g} has the ratio of one of "
         f"{far['mutual_information']:.3g}",
     )

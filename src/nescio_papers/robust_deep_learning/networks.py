@@ -1,4 +1,4 @@
-"""Networks and comparisons of a run, each kept in a folder of its own."""
+"""Networks and comparisons of a run, each kept in its own folder."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -36,7 +36,7 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
                     f"of {len(rows)} similar test dogs, those that one training image within "
                     f"{STATED}/255 flips",
                     len(flipped),
-                    why="one case is enough for what can be; these are counted in full",
+                    why="one example shows what can be; these images are counted in full",
                     above=1,
                     form=".0f",
                 )

@@ -49,7 +49,7 @@ def along_shifts(
     areas = [[metrics.ece(*each) for each in zip(confidence[k], right[k], strict=True)]
              for k in range(2)]  # fmt: skip
     won = {name: gap.mean(1).numpy() for name, gap in gaps.items()}
-    won["ece"] = np.subtract(*areas)
+    won["ece"] = np.array(areas[0]) - np.array(areas[1])
     return {
         "conditions": len(moved),
         **{name: to_json(metrics.bootstrap_mean(gap.mean(0), seed=seed))

@@ -31,7 +31,8 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _learned(curves: Mapping[str, Any]) -> Fact:
-    found = next(iter(curves.values()), {}).get("subjects", {}).get(SINGLE, {})
+    first: Mapping[str, Any] = next(iter(curves.values()), {})
+    found = first.get("subjects", {}).get(SINGLE, {})
     return exactly(
         "accuracy of one network on the digits as they are",
         number(next(iter(found.get("accuracy", [])), None)),

@@ -16,13 +16,15 @@ PIECE = 64  # images at once
 @torch.no_grad()
 def outputs_of(net: nn.Module, x: Tensor) -> Tensor:
     """The outputs of all images, as vectors `(N, D)`."""
-    return torch.cat([net(part).flatten(1) for part in x.split(PIECE)])
+    found: Tensor = torch.cat([net(part).flatten(1) for part in x.split(PIECE)])
+    return found
 
 
 def changed(before: Tensor, after: Tensor) -> Tensor:
     """How far each output moves `(N,)`; 1 is the distance of the outputs of two images."""
     apart = sqrt(2 * float((before - before.mean(0)).square().sum(1).mean()))
-    return (after - before).norm(dim=1).double() / (apart or 1.0)
+    moved: Tensor = (after - before).norm(dim=1).double() / (apart or 1.0)
+    return moved
 
 
 def differences(

@@ -36,9 +36,6 @@ from nescio_papers.relu_overconfidence.published import METHODS, TABLE_1, TABLE_
 from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
-    stronger_noise,
-    stronger_samples,
-    without_gradient,
 )
 
 COLOR = ("SVHN", "CIFAR-10", "CIFAR-100")
@@ -141,16 +138,15 @@ def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
     """By the numbers a training asks for: an image that is stored but never shown is none."""
     import sys
 
-    module, asked = sys.modules["nescio.losses.ceda"], []
-    numbers = module.numbers
+    module, asked = sys.modules["nescio.losses.acet"], []  # CEDA, beside it, takes the whole source
+    turns = module.turns
 
     def spy(*args):
-        index = numbers(*args)
-        if args[4] == 200:  # CEDA, beside it, takes the whole source
-            asked.append(index)
-        return index
+        turn = turns(*args)
+        asked.append(turn.index)
+        return turn
 
-    monkeypatch.setattr(module, "numbers", spy)
+    monkeypatch.setattr(module, "turns", spy)
     x = torch.randint(256, (2000, 1, 28, 28), dtype=torch.uint8)
     y = torch.arange(2000) % 10
     loss = methods.MNIST.losses[methods.ACET_DRAWN](x, 0)
@@ -325,7 +321,7 @@ def test_tables_and_claims_are_written(run):
     assert "Networks the paper has no column for" in text
     assert "plain: means of 2 trainings" in text
     claims = [claim for part in parts.values() for claim in part["claims"]]
-    assert len(claims) == 10 + 6 + 7 + 4 + 1
+    assert len(claims) == 10 + 6 + 7 + 5 + 1
     for claim in claims:
         assert claim["verdict"] == "open"  # a quick run judges nothing
         assert any(letter.isdigit() for letter in claim["measured"])
@@ -411,38 +407,6 @@ def test_a_predictor_remembers_its_answers(run, monkeypatch):
     assert torch.equal(first.logits, model(x).logits)
     assert len(asked) == 2  # one of these was ours
     assert predictor.answer(x.requires_grad_()).logits.requires_grad
-
-
-def dead_network():
-    """Of two pixels: class 0 by the first, class 1 by the second; dead where both are below 0.5."""
-    first = torch.nn.Linear(2, 2)
-    first.weight.data, first.bias.data = 8 * torch.eye(2), torch.full((2,), -4.0)
-    last = torch.nn.Linear(2, 2)
-    last.weight.data, last.bias.data = torch.eye(2), torch.zeros(2)
-    net = torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), last)
-    from nescio.nets.stack import stack
-
-    return Model(net, stack([net]), losses.nll().head)
-
-
-def test_dead_units_are_seen_and_passed():
-    """No gradient at (0.3, 0.3), yet (0.6, 0) is nearer than 0.3 and has the odds of 0.8."""
-    model = dead_network()
-    x = torch.tensor([0.3, 0.3, 0.9, 0.1]).reshape(2, 1, 1, 2)
-    assert without_gradient(model, x) == 0.5
-    assert without_gradient(model, (255 * x).to(torch.uint8)) == 0.5
-    from nescio.data.ood import another
-    from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
-
-    attack = AdversarialNoise(another(x[:1], "low"), 1, steps=100, options={"start": "input"})
-    assert torch.equal(attack.near(model).x, x[:1])  # the paper's attack cannot move
-    made = stronger_noise(attack).make(model, None)
-    top = model(made).probs.amax().item()
-    assert top == pytest.approx(torch.tensor([0.8, 0.0]).softmax(0)[0].item(), abs=1e-3)
-    in_dist = blocks.InData((x, torch.tensor([0, 0])), (x, torch.tensor([0, 0])), 2)
-    samples = stronger_samples(AdversarialSamples(2), 30).make(model, in_dist)
-    assert len(samples) == 1  # (0.9, 0.1) stays class 0 within 0.3
-    assert samples.flatten().tolist()[1] == pytest.approx(0.6, abs=1e-3)
 
 
 def test_a_row_without_inputs_has_a_count_of_none(small, tmp_path):
