@@ -233,7 +233,17 @@ def samples(
             "sure": torch.tensor(one["sure"], dtype=torch.float64),
             "fooled": torch.tensor(one["fooled"], dtype=torch.bool),
         }
-    return found
+    return {PAPERS: found[PAPERS], JUDGED: _worst(found[JUDGED], found[PAPERS])}
+
+
+def _worst(judged: Mapping[str, Tensor], papers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The judge's, but the paper's where that alone misleads, or with more confidence."""
+    sure, other = judged["sure"], papers["sure"]
+    better = papers["fooled"] & (~judged["fooled"] | (other > sure))
+    return {
+        "sure": torch.where(better, other, sure),
+        "fooled": judged["fooled"] | papers["fooled"],
+    }
 
 
 def _adversarial(

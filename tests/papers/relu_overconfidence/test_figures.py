@@ -10,7 +10,7 @@ from nescio.geometry import far_field, through_origin
 from nescio_papers import Settings
 from nescio_papers.relu_overconfidence import polytopes as plane
 from nescio_papers.relu_overconfidence.figure_claims import JUDGED, PAPERS, figure_claims
-from nescio_papers.relu_overconfidence.figures import _order, similarity
+from nescio_papers.relu_overconfidence.figures import _order, _worst, similarity
 from nescio_papers.relu_overconfidence.pictures import figure_of_histograms
 
 QUICK = Settings(quick=True)
@@ -86,6 +86,15 @@ def test_drawn_images_come_first_and_none_comes_twice():
     assert _order(4, 9).tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8]
     assert _order(6, 6).tolist() == [0, 2, 4, 1, 3, 5]
     assert len(set(_order(8, 100).tolist())) == 100
+
+
+def test_the_worst_of_both_attacks_counts():
+    judged = {"sure": [0.9, 0.5, 0.4, 0.3], "fooled": [True, False, True, False]}
+    papers = {"sure": [0.2, 0.1, 0.6, 0.9], "fooled": [True, True, True, False]}
+    one, other = ({k: torch.tensor(v) for k, v in part.items()} for part in (judged, papers))
+    found = _worst(one, other)
+    assert found["sure"].tolist() == pytest.approx([0.9, 0.1, 0.6, 0.3])
+    assert found["fooled"].tolist() == [True, True, True, False]
 
 
 def numbers_of(sure, low, alike=0.2):
