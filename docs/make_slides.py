@@ -363,11 +363,12 @@ def page(results: dict[str, Any]) -> str:
 
 def row(slide: Slide, results: dict[str, Any]) -> str:
     """A slide as a line of the table."""
-    parts = list(dict.fromkeys(part for part, _ in slide.claims if part in results))
+    parts = list(dict.fromkeys(part for part, _ in slide.claims))
     judged = [
         f"*{one['sentence']}* **{one['verdict']}**: {one['measured']}"
         for one in claims_of(slide, results)
     ]
+    judged += [f"Not run yet: the part `{part}`." for part in parts if part not in results]
     said = "<br>".join([*judged, slide.instead] if slide.instead else judged)
     named = ", ".join(f"`{part}`" for part in parts)
     return f"| {slide.title} | {slide.says} | {named} | {_cell(said)} |\n"
