@@ -259,6 +259,7 @@ def sheet(
             axes[i, j].set(xlabel="$x_1$" if below else None, aspect="auto")
             axes[i, j].set_ylabel(one.side or ("$x_2$" if j == 0 else ""))
             axes[i, j].tick_params(labelbottom=below, labelleft=j == 0)
+            axes[i, j].locator_params(axis="x", nbins=4)  # narrow panels
     add_title(figure, title)
     return Sheet(figure, axes, images)
 
