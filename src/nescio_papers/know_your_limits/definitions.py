@@ -66,7 +66,7 @@ def _equal_column(seed: int) -> dict[str, float]:
         matrix = torch.randn(5, 3, generator=source, dtype=torch.float64)
         matrix[:, 0] = matrix[0, 0]
         x = torch.randn(3, generator=source, dtype=torch.float64)
-        slopes: Tensor = torch.autograd.functional.jacobian(  # type: ignore[no-untyped-call]
+        slopes: Tensor = torch.autograd.functional.jacobian(
             lambda point, m=matrix: (m @ point).softmax(0), x
         )
         along = max(along, float(slopes[:, 0].abs().max()))

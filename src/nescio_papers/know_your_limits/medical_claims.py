@@ -81,7 +81,7 @@ def _of_world(name: str, own: Numbers) -> Fact:
 
 
 def _best(own: Numbers, *, measure: bool) -> str:
-    names = [name for name in own["auroc"] if is_measure(name) == measure]
+    names: list[str] = [name for name in own["auroc"] if is_measure(name) == measure]
     return max(names, key=lambda name: float(own["auroc"][name]["mean"]))
 
 

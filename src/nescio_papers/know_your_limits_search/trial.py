@@ -113,7 +113,7 @@ def _suggest(trial: "Trial", model: str, ranges: Ranges) -> Parameters:
 def evaluate(task: Task) -> Record:
     """Train and score one trial; a training that breaks down is a record with its error."""
     start, result = time.monotonic(), Record(dict.fromkeys(RESULTS))
-    options = {"seed": task.seed, "epochs": task.epochs}
+    options: dict[str, Any] = {"seed": task.seed, "epochs": task.epochs}
     try:
         result |= scores(task.model, task.parameters, starts=[task.number], **options)[0]
     except NescioError as error:
