@@ -72,18 +72,16 @@ def _link(path: Path) -> str:
 def _papers() -> Iterator[str]:
     """The figures of every paper that was reproduced, as links."""
     for results in sorted(DOCS.glob("*/results.json")):
-        summary = results.with_name("summary.md")
-        name, text = (
-            json.loads(results.read_text("utf-8"))["experiment"],
-            summary.read_text("utf-8"),
-        )
+        found = json.loads(results.read_text("utf-8"))
+        title = prose.title(results.with_name("summary.md").read_text("utf-8"))
         links = [
-            f"    - [{one.path}]({results.parent.name}/{one.path}): {_short(one.said)}"
-            for one in prose.pictures(text)
+            f"    - [{file}]({results.parent.name}/{file}): {_short(said)}"
+            for part in found["parts"].values()
+            for file, said in part["figures"].items()
         ]
-        yield f'??? quote "{prose.title(text)}: {len(links)} figures"\n'
+        yield f'??? quote "{title}: {len(links)} figures"\n'
         link = f"[the summary]({results.parent.name}/summary.md)"
-        yield f"    Made by `nescio reproduce {name}`; read {link}.\n"
+        yield f"    Made by `nescio reproduce {found['experiment']}`; read {link}.\n"
         yield "\n".join(links) + "\n"
 
 

@@ -65,7 +65,7 @@ def test_it_stays_in_ball_and_box_and_raises_its_objective(name, norm):
     x[1, 0, 0] = 1.0
     radius = {"linf": 0.2, "l2": 0.7, "l1": 2.0}[norm]
     found, objective = run(name, net, x, y, norm=norm, radius=radius)
-    size = attacks.norms.NORMS[norm].size((found.x - x).flatten(1))
+    size = attacks.balls.NORMS[norm].size((found.x - x).flatten(1))
     assert found.x.shape == x.shape
     assert len(found) == SAMPLES
     assert (size <= radius + SLACK).all()

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import kstest
 
 from nescio import NescioError, attacks
-from nescio.attacks.norms import NORMS, norm_named
+from nescio.attacks.balls import NORMS, norm_named
 
 NAMES = list(NORMS)
 ORDER = {"linf": np.inf, "l2": 2, "l1": 1}

@@ -217,7 +217,7 @@ def test_a_mask_leaves_the_other_pixels_exactly(norm, start):
     assert torch.equal(found.x[fixed], x[fixed])
     assert (found.x[~fixed] != x[~fixed]).any()
     assert (found.value > linear(weight)(x)).all()
-    size = attacks.norms.NORMS[norm].size((found.x - x).flatten(1))
+    size = attacks.balls.NORMS[norm].size((found.x - x).flatten(1))
     assert (size > 0.4).any()  # the patch alone uses the radius
     assert (size <= 0.5 + 1e-5).all()
 

@@ -162,7 +162,7 @@ def experiment(file):
 
         found = Findings(numbers={"n": [0.25, 7]}, figures={"f.png": Figure((1, 1))}, text="Words.")
         part = Part("one", "One", lambda settings: found)
-        plan = {"source": "", "needs": "", "minutes": (1, 1), "parts": (part,)}
+        plan = {"source": "", "needs": "", "parts": (part,)}
         whole = Experiment(name="paper", title="A paper", **plan)
 
         def ask():

@@ -12,7 +12,7 @@ from nescio.attacks import Ascent
 from nescio.core import Rng
 from nescio.data.ood import another, paper_noise, uniform
 from nescio.losses import Batch
-from nescio.losses.acet import SMALL
+from nescio.losses.acet import _search
 from nescio.losses.with_ood import APART, turns
 from nescio.nets.stack import Forward, Stack, stack
 
@@ -37,9 +37,12 @@ def trained(loss, **options):
 
 def attacked(model):
     """Mean confidence under the training attack of a residual network, on noise it has not seen."""
-    ascent = {"radius": 0.3, "steps": 40, "step": 0.3 * SMALL}
-    found = attacks.adversarial_noise(model, NOISE.take(40), **ascent)
-    return model(found.x).probs.amax(-1).mean().item()
+    noise = NOISE.take(40)
+    found = [
+        attacks.adversarial_noise(model, noise, radius=0.3, steps=30, step=step).x
+        for step in (0.03, 0.01, 0.003)
+    ]
+    return torch.stack([model(x).probs.amax(-1) for x in found]).amax(0).mean().item()
 
 
 def test_the_confidence_on_its_training_attack_falls() -> None:
@@ -136,6 +139,18 @@ def test_the_network_chooses_the_search() -> None:
     assert len(looked_at(plain, attack=Ascent(radius=0.3, steps=3))[0]) == 4
 
 
+def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
+    found = []
+    for step in range(12):
+        search = _search(None, True, None, None, None, None, None, None, steps=8)
+        found.append(search.drawn(0, step).size)
+    assert max(found) <= 0.3 / 8
+    assert min(found) >= 0.3 / 8 / 20
+    assert max(found) / min(found) > 4
+    fixed = _search(None, True, None, None, None, None, None, 1.0, steps=8)
+    assert fixed.drawn(0, 0) == fixed.ascent
+
+
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
     points, centers, batch = looked_at(normalized, from_data=1.0)
     expected = (batch.x - centers).clamp(-0.3, 0.3) + centers
@@ -170,6 +185,7 @@ def test_the_weight_grows() -> None:
         ({"weight_ramp": 1.5}, "weight_ramp"),
         ({"from_data": -0.1}, "from_data"),
         ({"renew": -1}, "renew"),
+        ({"finer": 0.5}, "finer"),
         ({"renew": 2.5}, "renew"),
         ({"renew": 3, "keep": False, "attack": Ascent(radius=0.3, steps=5)}, "keep=True"),
         ({"form": "least"}, "form"),

@@ -30,7 +30,8 @@ def test_the_table_is_that_of_the_results(slides: ModuleType) -> None:
 
 def test_every_slide_has_something_to_say(slides: ModuleType) -> None:
     for slide in slides.SLIDES:
-        assert slide.instead or slides.claims_of(slide, RESULTS), slide.title
+        waiting = any(part not in RESULTS for part, _ in slide.claims)
+        assert slide.instead or waiting or slides.claims_of(slide, RESULTS), slide.title
 
 
 def test_every_claim_of_the_lecture_is_in_the_table(slides: ModuleType) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import nescio
-from nescio import losses, nets
+from nescio import nets
 from nescio.core import NescioError
 
 X = torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))

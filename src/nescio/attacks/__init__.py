@@ -2,17 +2,17 @@
 
 from nescio.attacks.ascent import Ascent as Ascent
 from nescio.attacks.ascent import crossing_step as crossing_step
+from nescio.attacks.balls import Norm as Norm
+from nescio.attacks.balls import l1 as l1
+from nescio.attacks.balls import l2 as l2
+from nescio.attacks.balls import linf as linf
+from nescio.attacks.balls import norm_named as norm_named
 from nescio.attacks.judge import Judged as Judged
 from nescio.attacks.named import Attacked as Attacked
 from nescio.attacks.named import adversarial_noise as adversarial_noise
 from nescio.attacks.named import adversarial_samples as adversarial_samples
 from nescio.attacks.named import fgsm as fgsm
 from nescio.attacks.named import pgd as pgd
-from nescio.attacks.norms import Norm as Norm
-from nescio.attacks.norms import l1 as l1
-from nescio.attacks.norms import l2 as l2
-from nescio.attacks.norms import linf as linf
-from nescio.attacks.norms import norm_named as norm_named
 from nescio.attacks.objectives import answer_of as answer_of
 from nescio.attacks.objectives import class_confidence as class_confidence
 from nescio.attacks.objectives import confidence as confidence

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nescio.attacks.balls import Norm, linf, norm_named
 from nescio.attacks.halving import climb, higher, wide
-from nescio.attacks.norms import Norm, linf, norm_named
 from nescio.core import NescioError, Schedule, as_batch, constant, schedule_named
 
 ROUNDING = 1e-6  # of the width of the box

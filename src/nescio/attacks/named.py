@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent, Value
+from nescio.attacks.balls import Norm, linf
 from nescio.attacks.halving import higher
-from nescio.attacks.norms import Norm, linf
 from nescio.attacks.objectives import Objective, confidence, label_loss
 from nescio.core import (
     NescioError,

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent
+from nescio.attacks.balls import Norm, linf
 from nescio.attacks.halving import higher
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
-from nescio.attacks.norms import Norm, linf
 from nescio.attacks.objectives import (
     Objective,
     answer_of,
@@ -24,17 +24,18 @@ from nescio.attacks.objectives import (
 )
 from nescio.core import NescioError, as_inputs, as_tensor, derive
 from nescio.core.registry import attacks
-from nescio.data.ood import uniform
+from nescio.data import ood
 
 PLAIN, HALVING, LEAKING = "plain steps", "halving", "halving, leaking gradients"
 FROM_DATA, CLASSES = "halving from data", "halving, class by class"
 LABELS = "label loss, "  # begins the name of an attack on samples
 POOL = 500  # inputs of the data that are looked at, at even distances
 CANDIDATES = 10  # of the pool for each input: half of them the nearest, half at random
-TRIED, TRIAL = 10, 5  # classes that are tried for each input, and the steps of a trial
+TRIED, TRIAL = 10, 3  # classes that are tried for each input, and the steps of a trial
 
 
 @attacks.register
+@torch.inference_mode(False)  # whatever the caller is in
 def strong_noise(
     source: object,
     x: Any,
@@ -43,10 +44,10 @@ def strong_noise(
     radius: float | None = 0.3,
     steps: int = 200,
     step: float | None = 0.0075,
-    halving_steps: int = 40,
-    restarts: int = 1,
-    data_starts: int = 1,
-    classes: int = 1,
+    halving_steps: int = 20,
+    restarts: int = 2,
+    data_starts: int = 2,
+    classes: int = 2,
     enough: float = ENOUGH,
     norm: str | Norm = linf,
     low: float = 0.0,
@@ -61,7 +62,7 @@ def strong_noise(
     For each input: the steps of `adversarial_noise`; from random points steps that are halved, and
     the same with leaking gradients; from inputs of the data that are moved into its ball; and
     towards one class after another. The value is always the confidence of the network as it is.
-    By default an input takes 425 passes forward and backward, and 16 forward.
+    By default an input of ten classes takes 370 passes forward and backward, and 41 forward.
 
     source: an `nn.Module`, a model, or another predictor.
     x: inputs to begin with, such as noise, `(N, ...)`.
@@ -71,10 +72,10 @@ def strong_noise(
     step: length of such a step; None: 2.5 * radius / steps.
     halving_steps: number of gradient steps of each of the others.
     restarts: number of random starts.
-    data_starts: for each input, the number of starts in the data: the surest of ten candidates,
-      five of them the nearest to its ball.
+    data_starts: for each input, the number of starts in the data: the most confident of ten
+      candidates, five of them the nearest to its ball.
     classes: for each input, the number of classes that are raised to the end, of at most ten that
-      are tried for five steps.
+      are tried for three steps.
     enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
       follow; by default a confidence of 0.999.
     norm: norm of the ball, "linf", "l2" or "l1".
@@ -84,13 +85,11 @@ def strong_noise(
     seed: seed of the random draws.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
-    inputs = _inputs(x)
-    ball = {"radius": radius, "norm": norm, "low": low, "high": high}
-    ways = _Ways(
-        ascent=Ascent(**ball), options={**ball, "mask": mask, "batch_size": batch_size}, seed=seed
-    )
-    ways.ascent.check(inputs)
-    sure, halved = confidence(source), {"steps": halving_steps, "halving": True}
+    _check_counts(restarts=restarts, data_starts=data_starts, classes=classes)
+    inputs, ball = _inputs(x), {"radius": radius, "norm": norm, "low": low, "high": high}
+    ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
+    sure = confidence(source)
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         PLAIN: partial(ways.random, sure, steps=steps, step=step, turns=range(1)),
         HALVING: partial(ways.random, sure, turns=range(1, 1 + restarts), **halved),
@@ -105,6 +104,7 @@ def strong_noise(
 
 
 @attacks.register
+@torch.inference_mode(False)  # whatever the caller is in
 def strong_samples(
     source: object,
     x: Any,
@@ -113,7 +113,7 @@ def strong_samples(
     radius: float | None = 0.3,
     steps: int = 80,
     step: float | None = 0.0075,
-    halving_steps: int = 40,
+    halving_steps: int = 20,
     classes: int = 2,
     enough: float = ENOUGH,
     norm: str | Norm = linf,
@@ -129,7 +129,7 @@ def strong_samples(
     For each input: the steps of `adversarial_samples`, which lower the label whatever takes its
     place; the same by halved steps, and with leaking gradients; the confidence in the best wrong
     class by both; and towards one wrong class after another. The value is the log-odds of the most
-    probable wrong class.
+    probable wrong class. By default an input of ten classes takes 227 passes forward and backward.
 
     source: an `nn.Module`, a model, or another predictor.
     x, y: inputs and their labels.
@@ -138,7 +138,7 @@ def strong_samples(
     step: length of such a step; None: 2.5 * radius / steps.
     halving_steps: number of gradient steps of each of the others.
     classes: for each input, the number of wrong classes that are raised to the end, of at most ten
-      that are tried for five steps.
+      that are tried for three steps.
     enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
       follow; by default a confidence of 0.999.
     norm: norm of the ball, "linf", "l2" or "l1".
@@ -152,13 +152,11 @@ def strong_samples(
     if labels.shape != inputs.shape[:1]:
         shape = tuple(labels.shape)
         raise NescioError(f"{len(inputs)} inputs but labels of shape {shape}; one per sample")
+    _check_counts(classes=classes)
     ball = {"radius": radius, "norm": norm, "low": low, "high": high}
-    ways = _Ways(
-        ascent=Ascent(**ball), options={**ball, "mask": mask, "batch_size": batch_size}, seed=seed
-    )
-    ways.ascent.check(inputs)
+    ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
     lost, wrong = label_loss(source), wrong_confidence(source)
-    halved = {"steps": halving_steps, "halving": True}
+    halved: dict[str, Any] = {"steps": halving_steps, "halving": True}
     searches: dict[str, Search] = {
         LABELS + PLAIN: partial(ways.random, lost, steps=steps, step=step, turns=range(1)),
         LABELS + HALVING: partial(ways.at_inputs, lost, **halved),
@@ -180,6 +178,7 @@ class _Ways:
     seed: int
 
     def at_inputs(self, objective: Objective, near: Near, **how: Any) -> Attacked:
+        """From the inputs themselves."""
         return self._climb(objective, near, "input", **how)
 
     def random(self, objective: Objective, near: Near, *, turns: range, **how: Any) -> Attacked:
@@ -189,7 +188,7 @@ class _Ways:
             begin: Any = None
             if turn or self.ascent.radius is None or self.ascent.norm is linf:
                 shape = (1 + near.x[0].numel(),)
-                draw = uniform(shape, seed=derive(self.seed, "start", turn))
+                draw = ood.uniform(shape, seed=derive(self.seed, "start", turn))
                 begin = self.ascent.start(near.x, draw(near.index).to(near.x))
             found.append(self._climb(objective, near, begin, **how))
         return _best(found)
@@ -232,7 +231,8 @@ class _Ways:
         **how: Any,
     ) -> Attacked:
         given = near.targets if targets is None else targets
-        return pgd(objective, near.x, *given, start=start, **self.options, **how)
+        labels = given[0] if given else None
+        return pgd(objective, near.x, labels, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
         """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""
@@ -245,7 +245,7 @@ class _Ways:
             1,
         )
         nearest = far.argsort(dim=1, stable=True)[:, :half]
-        draw = uniform((half,), seed=derive(self.seed, "data"))(near.index)
+        draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index)
         random = (draw * len(data)).long().clamp(max=len(data) - 1).to(nearest.device)
         return torch.cat([nearest, random], 1)
 
@@ -262,12 +262,25 @@ class _Ways:
         return order[:, :count].to(near.x.device)
 
 
+def _ways(inputs: Tensor, ball: dict[str, Any], seed: int, **options: Any) -> _Ways:
+    """The attacks in a ball and a box, in which the inputs must be."""
+    ascent = Ascent(**ball)
+    ascent.check(inputs)
+    return _Ways(ascent=ascent, options={**ball, **options}, seed=seed)
+
+
 def _best(found: list[Attacked]) -> Attacked:
     """The best of several attacks on the same inputs; blind where all of them are."""
     top, blind = (found[0].x, found[0].value), found[0].blind
     for one in found[1:]:
         top, blind = higher(top, one.x, one.value), blind & one.blind
     return Attacked(*top, blind)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
 
 
 def _inputs(x: Any) -> Tensor:

@@ -11,7 +11,8 @@ _TEXT = {
     "datasets": """
         blobs camvid cifar10 cifar100 cubic diabetes_130 digits emnist_letters fashion_mnist
         gun_point half_moons heart_disease image_folder imagenet_minus italy_power_demand
-        japanese_vowels kuzushiji_mnist letters lsun_classroom mnist mnist_c spiral svhn uci
+        japanese_vowels kuzushiji_mnist letters lsun_classroom mnist mnist_c spiral svhn
+        tiny_imagenet uci
     """,
     "ood_sources": """
         another faded mixture overlaid paper_noise patches permuted scaled shapes shuffled
@@ -73,8 +74,8 @@ _TEXT = {
     """,
     "downloads": """
         mnist fashion_mnist kuzushiji_mnist emnist_letters letters cifar10 cifar100 svhn
-        lsun_classroom imagenet_minus camvid mnist_c heart_disease diabetes_130 uci
-        japanese_vowels gun_point italy_power_demand
+        lsun_classroom imagenet_minus tiny_imagenet camvid mnist_c heart_disease diabetes_130
+        uci japanese_vowels gun_point italy_power_demand
     """,
     "kinds": """
         heads measures metrics datasets corruptions ood_sources nets attacks losses detectors

@@ -13,8 +13,12 @@ PARAMETERS = [
     opt.argument("experiment", required=False, type=opt.Name("experiments")),
     option("--part parts", "Run only this part. Repeatable.  [default: all]", multiple=True,
         metavar="NAME"),
-    option("--quick", "Use small budgets; without EXPERIMENT, the list says how long it takes.",
+    option("--quick", "Use small budgets, to see that everything works; all verdicts stay open.",
         is_flag=True),
+    option("--again", "Run parts that are done, too; a new result replaces the old one when it is "
+        "finished.", is_flag=True),
+    option("--judge-only", "Run nothing: judge the stored numbers by the rules of this version, "
+        "and write results.json and the pages again.", is_flag=True),
     option("--out", "The folder for the results.  [default: nescio-EXPERIMENT, with "
         "--quick nescio-EXPERIMENT-quick]",
         type=opt.PATH),
@@ -30,6 +34,8 @@ EXAMPLES = {
     "what can be reproduced, what data it needs, how long it takes": "nescio reproduce",
     "one part of a paper, with small budgets": "nescio reproduce know-your-limits --quick "
     "--part softmax",
+    "the same part once more, though it is done": "nescio reproduce know-your-limits --quick "
+    "--part softmax --again",
 }
 
 
@@ -37,6 +43,8 @@ EXAMPLES = {
 def reproduce(
     experiment: str | None,
     parts: tuple[str, ...],
+    again: bool,
+    judge_only: bool,
     out: str | None,
     engine: str,
     address: str | None,
@@ -45,17 +53,39 @@ def reproduce(
     """Reproduce every figure and table of a paper.
 
     They are corrected where the paper is wrong. Without EXPERIMENT, it lists the experiments, what
-    data each needs and how long it takes. Writes PNG figures, results.json with every number, and
-    summary.md. A stopped run can be resumed with the same command.
+    data each needs and how long each part takes. Start to read in summary.md: what the paper
+    claims, a verdict on each claim (holds, holds in part, does not hold, not reached here, open)
+    with the numbers and limits behind it, and published numbers beside those found. PART.md has
+    the long tables, results.json every number. What lacks its data is skipped, and it says how to
+    get them; it fails if nothing could be run. A stopped run resumes with the same command.
     """
-    from nescio_papers import Settings, listing, named, run_experiment
+    from nescio.core import NescioError
+    from nescio_papers import Settings, listing, named
+    from nescio_papers.kit import judge_experiment, reproduced
 
     if experiment is None:
         click.echo(listing())
         return
-    opt.resumable()
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
+    if judge_only:
+        if parts or again:
+            raise click.UsageError("--judge-only runs no part; leave --part and --again out")
+        click.echo(judge_experiment(chosen, folder).told())
+        return
+    opt.resumable()
     settings["engine"] = opt.engine_named(engine, address)
-    summary = run_experiment(chosen, folder, settings=Settings(**settings), only=parts)
-    click.echo(f"summary: {summary}")
+    found = reproduced(
+        chosen,
+        folder,
+        settings=Settings(**settings),
+        only=parts,
+        again=again,
+        tell=lambda plan: click.echo(plan, err=True),
+    )
+    click.echo(found.told())
+    if found.nothing:
+        raise NescioError(
+            "nothing could be run: every part that was asked for lacks what it needs; the lines "
+            "above say what that is, and how to get it"
+        )

@@ -38,6 +38,7 @@ from nescio.data.sets.mnist import letters as letters
 from nescio.data.sets.mnist import mnist as mnist
 from nescio.data.sets.mnist import read_idx as read_idx
 from nescio.data.sets.svhn import svhn as svhn
+from nescio.data.sets.tiny_imagenet import tiny_imagenet as tiny_imagenet
 from nescio.data.sets.toy import blobs as blobs
 from nescio.data.sets.toy import cubic as cubic
 from nescio.data.sets.toy import digits as digits

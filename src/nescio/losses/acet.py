@@ -5,8 +5,9 @@ epoch after epoch, from a pool, and its perturbation is stored: a visit continue
 ended, against a network that has changed little.
 
 One step per visit is nearly free, since the training pass itself gives the gradient of the inputs,
-and it is enough for networks without BatchNorm on digits. Residual networks learn to resist such
-coarse steps and nothing else. They need small steps, images that are renewed, so that the network
+and it is enough for networks without BatchNorm on digits. Residual networks learn to resist steps
+of one length and nothing else: after steps of 0.02, those of 0.005 found a confidence of 1.0. They
+need steps of many lengths, images that are renewed, so that the network
 cannot learn them by heart, and starts at training images, cut into the ball: what an attack would
 have to make of noise. They also need a term whose gradient does not vanish where the attack has
 won: the largest log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio.attacks import Ascent, linf
-from nescio.core import Head, NescioError, Rng, derive
+from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
@@ -40,11 +41,12 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
-SMALL = 1 / 15  # a small step, as a share of the radius: 0.02 of 0.3
+STEPS, RENEW, FROM_DATA = 8, 3, 0.75  # of networks with BatchNorm
+LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Hunt:
     """How the most confident inputs are searched, and what is made of them."""
 
     ascent: Ascent
@@ -53,13 +55,24 @@ class Search:
     form: Form
     renew: int | None
     from_data: float
+    finer: float
+
+    def drawn(self, seed: int, step: int) -> Ascent:
+        """The attack of one training step, with steps of the length drawn for it.
+
+        It is the same for all members, however many there are.
+        """
+        if self.finer == 1:
+            return self.ascent
+        share = torch.rand((), generator=generator(seed, "length", step)).item()
+        return replace(self.ascent, step=self.ascent.size * self.finer**-share)
 
     @property
     def description(self) -> str:
         """The options in words that tell two searches apart."""
         return (
             f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
-            f"renew={self.renew}, from_data={self.from_data}"
+            f"renew={self.renew}, from_data={self.from_data}, finer={self.finer}"
         )
 
 
@@ -79,13 +92,14 @@ def acet(
     pool: int | None = None,
     renew: int | None = None,
     from_data: float | None = None,
+    finer: float | None = None,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
-    What is None is chosen by the network: with BatchNorm, 8 steps of a fifteenth of the radius, the
-    uniform form, inputs renewed after 12 visits, half of them started at training inputs; start
-    such a network from a trained one (`nescio.train(..., start=model)`), or give `weight_ramp`.
-    Without BatchNorm, the free step alone and the form "max".
+    What is None is chosen by the network: with BatchNorm, 8 steps of an eighth of the radius or
+    less, the uniform form, inputs renewed after 3 visits, most of them started at training inputs;
+    start such a network from a trained one (`nescio.train(..., start=model)`), or give
+    `weight_ramp`. Without BatchNorm, the free step alone and the form "max".
 
     Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
 
@@ -110,10 +124,12 @@ def acet(
     renew: number of visits after which an input of the pool gives way to another one; 0: never.
     from_data: share of the inputs whose search starts at a training input of the step, cut into the
       ball; the others start anywhere in it.
+    finer: each training step draws the length of the attack's steps, from that of `attack` down to
+      one `finer` times shorter; 1: always the same.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    plain = _search(attack, keep, free, ramp, form, renew, from_data, steps=0)
-    deep = _search(attack, keep, free, ramp, form, renew, from_data, steps=8)
+    asked = (free, ramp, form, renew, from_data, finer)
+    plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     for one in (plain, deep):
         _check(one, keep, weight_ramp)
     how = plain.description if plain == deep else f"{plain.description} or {deep.description}"
@@ -126,16 +142,13 @@ def acet(
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         search = deep if _normalizes(forward.architecture.net) else plain
-        ascent, scale = search.ascent, _ramped(search.ramp, batch)
+        ascent, scale = search.drawn(rng.seed, batch.step), _ramped(search.ramp, batch)
         size = pool or _usual(batch, name, ood, share)
         turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)
         if keep and turn.index.shape[1] > size:
             raise _too_few(turn.index.shape[1], size, ood)
         center = draw(ood, turn.index, batch)
-        ends = torch.stack([batch.low, batch.high])
-        ascent.check(ends, what="training inputs", advice=ADVICE)
-        others = f"inputs of {ood.name!r}"
-        ascent.check(center, lead=2, what=others, advice=f"scale them, or {ADVICE}")
+        _check_box(ascent, batch, center, ood.name)
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
@@ -169,24 +182,27 @@ def _search(
     form: Form | None,
     renew: int | None,
     from_data: float | None,
+    finer: float | None,
     *,
     steps: int,
-) -> Search:
+) -> Hunt:
     """What was asked for; the rest as a network with or without BatchNorm needs it.
 
     steps: number of steps of the attack where it has none; 0: the free step is enough.
     """
     ascent = attack or Ascent(radius=0.3, steps=0, best=False)
-    if steps and keep and not ascent.steps and free is None:
-        ascent = replace(ascent, steps=steps, step=ascent.reach * SMALL)
+    own = bool(steps and keep and not ascent.steps and free is None)
+    if own:
+        ascent = replace(ascent, steps=steps, step=ascent.reach * LARGEST)
     alone, deep = keep and not ascent.steps, keep and steps > 0
-    return Search(
+    return Hunt(
         ascent=ascent,
         free=0.5 * alone if free is None else free,
         ramp=0.3 * alone if ramp is None else ramp,
         form=form or ("uniform" if steps else "max"),
-        renew=(12 * deep if renew is None else renew) or None,
-        from_data=0.5 * deep if from_data is None else from_data,
+        renew=(RENEW * deep if renew is None else renew) or None,
+        from_data=FROM_DATA * deep if from_data is None else from_data,
+        finer=(FINER if own else 1.0) if finer is None else finer,
     )
 
 
@@ -201,7 +217,7 @@ def _ramped(ramp: float, batch: Batch) -> float:
 
 
 def _begun(
-    moves: Tensor, turn: Turns, center: Tensor, search: Search, batch: Batch, rng: Rng
+    moves: Tensor, turn: Turns, center: Tensor, search: Hunt, batch: Batch, rng: Rng
 ) -> Tensor:
     """The stored perturbations; those of new inputs point at training inputs, or anywhere."""
     if not (search.renew or search.from_data) or not turn.fresh.any():
@@ -241,6 +257,14 @@ def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
     return size if ood.size is None else min(size, ood.size)
 
 
+def _check_box(ascent: Ascent, batch: Batch, center: Tensor, name: str) -> None:
+    """Refuse training inputs, and OOD inputs, outside the box of the attack."""
+    ends = torch.stack([batch.low, batch.high])
+    ascent.check(ends, what="training inputs", advice=ADVICE)
+    advice = f"scale them, or {ADVICE}"
+    ascent.check(center, lead=2, what=f"inputs of {name!r}", advice=advice)
+
+
 def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     """More inputs in a step than take turns: one would be moved twice, and stored once."""
     there, more = f"of a pool of {size}", "a larger pool"
@@ -252,7 +276,7 @@ def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     )
 
 
-def _check(search: Search, keep: bool, weight_ramp: float) -> None:
+def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
     ascent = search.ascent
     if keep and (ascent.norm is not linf or not ascent.radius):
         raise NescioError(
@@ -268,6 +292,8 @@ def _check(search: Search, keep: bool, weight_ramp: float) -> None:
             "weight_ramp and from_data are shares, from 0 to 1, got "
             f"{weight_ramp} and {search.from_data}"
         )
+    if not 1 <= search.finer < math.inf:
+        raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
     renew = search.renew
     if renew is not None and (isinstance(renew, bool) or not isinstance(renew, int) or renew < 1):
         raise NescioError(f"renew is a number of visits, or 0 for never, got {renew!r}")

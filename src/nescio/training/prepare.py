@@ -211,11 +211,14 @@ def scaled_networks(
 
 
 @torch.no_grad()
-def start_from(nets: list[nn.Module], start: Any, order: Sequence[int]) -> str:
+def start_from(nets: list[nn.Module], start: Any, order: Sequence[int]) -> dict[str, str]:
     """Give the networks the weights and statistics of a trained model; their fingerprint.
 
+    start: the model; None: the networks stay as they are.
     order: the number of each network among the members, in case the model has one for each.
     """
+    if start is None:
+        return {}
     members = [member.net for member in networks(start)]
     if len(members) not in (1, len(nets)):
         raise NescioError(
@@ -232,7 +235,8 @@ def start_from(nets: list[nn.Module], start: Any, order: Sequence[int]) -> str:
                     f"{shapes[0]} there and {shapes[1]} here (None: it is missing)"
                 )
         net.load_state_dict(given)
-    return digest(*(t for net in members for _, t in sorted(net.state_dict().items())))
+    tensors = (t for net in members for _, t in sorted(net.state_dict().items()))
+    return {"start": digest(*tensors)}
 
 
 def starting_weights(

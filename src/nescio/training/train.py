@@ -160,12 +160,10 @@ def train(
     nets = [nets[index] for index in own.order]
     if standardize:
         nets = scaled_networks(nets, pair[0], own.rows, others)
-    if start is not None:
-        config["start"] = start_from(nets, start, own.order)
+    config |= start_from(nets, start, own.order)
     nets = [net.to(pair[0].device) for net in nets]
     shapes = pair[0].shape[1:], pair[1].shape[1:]
-    marked = marks_steps(nets[0])
-    augments = check_augments(augment, *shapes, loss.ignore_index, marked=marked)
+    augments = check_augments(augment, *shapes, loss.ignore_index, marked=marks_steps(nets[0]))
     config["augment"] = [step.description for step in augments]
     if run is not None:  # reading all the data is not free, so only where it is needed
         config |= {"net": str(nets[0]), "data": digest(*pair), **own.digests()}

@@ -23,7 +23,7 @@ from nescio_papers.deep_ensembles.figures import dots
 from nescio_papers.deep_ensembles.spiral import corrected, scores
 from nescio_papers.deep_ensembles.spiral_world import classifier, says, spiral_net, square
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, table, verdict
+from nescio_papers.kit import Claim, Findings, Sample, Settings, judged, sample, table
 
 POINTS = 300  # an arm of the spiral, so that full batches are quick
 WAYS = ("initialization", "batch order", "bootstrap", "all three")
@@ -62,7 +62,7 @@ def run(settings: Settings) -> Findings:
         numbers=numbers,
         figures={"diversity.png": _figure(cubics, spirals, settings)},
         captions={"diversity.png": caption},
-        claims=_claims(cubics, spirals),
+        claims=judged(settings, _claims(cubics, spirals)),
         text=TEXT.format(points=POINTS) + _table(cubics, spirals),
     )
 
@@ -166,26 +166,37 @@ def _claims(cubics: Rows, spirals: Rows) -> list[Claim]:
     )
     score = cubics["bootstrap"]["nll"] - cubics["initialization"]["nll"]
     known = {way: row["knowledge_off"] for way, row in spirals.items()}
+    what = "spread for |x| from 4 to 6"
     return [
         Claim(
-            "practical, section Ensembles, and its code",
-            "Random shuffling of the data points during training is a source of diversity.",
-            f"with full batches, as in the practical's code, shuffling gives a spread of "
-            f"{shuffled} beyond the data (rounding, which training amplifies), initialization "
-            f"{first}; with mini-batches the order alone gives {order}",
-            verdict=verdict(shuffled.mean > 0.5 * first.mean, order.mean > 0.2 * first.mean),
+            source="practical, section Ensembles, and its code",
+            sentence="Random shuffling of the data points during training is a source of "
+            "diversity.",
+            facts=[
+                (shuffled / first).fact(
+                    f"{what} by shuffling a full batch, as in the practical's code, as a share of "
+                    "that by initialization",
+                    above=0.5,
+                ),
+                (order / first).fact(
+                    f"{what} by the order of mini-batches alone, as such a share", above=0.2
+                ),
+            ],
+            note=f"spread by initialization {first}; by shuffling a full batch {shuffled}, which "
+            "is rounding that training amplifies",
         ),
         Claim(
-            "practical, regression answer 2",
-            "The random initialization of each network causes them to converge to different "
-            "functions.",
-            f"spread beyond the data by initialization alone {first}, by all three sources "
-            f"{cubics['all three']['spread_off']}; knowledge uncertainty beyond the disc "
-            f"{known['initialization']} and {known['all three']}; the bootstrap changes the NLL of "
-            f"the cubic by {score}",
-            verdict=verdict(
-                first.mean > 5 * cubics["initialization"]["spread_on"].mean, first.above
-            ),
+            source="practical, regression answer 2",
+            sentence="The random initialization of each network causes them to converge to "
+            "different functions.",
+            facts=[
+                (first / cubics["initialization"]["spread_on"]).fact(
+                    f"{what} over that on the data, by initialization alone", above=5
+                )
+            ],
+            note=f"{first} by initialization, {cubics['all three']['spread_off']} by all three "
+            f"sources; knowledge uncertainty beyond the disc {known['initialization']} and "
+            f"{known['all three']}; the bootstrap changes the NLL of the cubic by {score}",
         ),
     ]
 

@@ -1,5 +1,6 @@
 """How many members: M = 1, 2, 5, 10, 20, as random parts of one ensemble of twenty."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from nescio_papers.deep_ensembles.density import coverage
 from nescio_papers.deep_ensembles.spiral import scores
 from nescio_papers.deep_ensembles.spiral_world import classifier, says, square
 from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, verdict
+from nescio_papers.kit import Claim, Fact, Findings, Sample, Settings, fact, judged, sample
 
 SIZES = (1, 2, 5, 10, 20)
 PARTS = 20  # random parts of each size
@@ -59,7 +60,7 @@ def run(settings: Settings) -> Findings:
         numbers=numbers,
         figures={"members.png": _figure(result, gains, settings)},
         captions={"members.png": caption},
-        claims=_claims(result, gains),
+        claims=judged(settings, _claims(result)),
         text=TEXT.format(parts=PARTS),
     )
 
@@ -141,49 +142,69 @@ def _share(nll: list[Sample]) -> float:
     return (nll[0].mean - nll[SIZES.index(5)].mean) / (nll[0].mean - nll[-1].mean)
 
 
-def _claims(result: Mapping[str, Mapping[str, list[Sample]]], gains: Row) -> list[Claim]:
+def _claims(result: Mapping[str, Mapping[str, list[Sample]]]) -> list[Claim]:
     five, source = SIZES.index(5), "practical, regression answer 3"
     cube, arms = result["regression"], result["spiral"]
-    better = cube["error"][-1] - cube["error"][0]
-    accuracy = arms["accuracy"][-1] - arms["accuracy"][0]
-    held = cube["coverage_90"]
-    off = cube["coverage_90_off"]
+    error, held, off = cube["error"], cube["coverage_90"], cube["coverage_90_off"]
+    right = [arms["accuracy"][index].mean for index in (0, five, -1)]
     return [
         Claim(
-            source,
-            "Increasing M improves approximation quality but with diminishing returns.",
-            "share of the gain in NLL from one to twenty members that five have: "
-            f"{gains['regression']:.2f} on the cubic, {gains['spiral']:.2f} on the spiral",
-            verdict=verdict(min(gains.values()) > 0.6, max(gains.values()) > 0.6),
+            source=source,
+            sentence="Increasing M improves approximation quality but with diminishing returns.",
+            facts=[*_returns("cubic", cube["nll"]), *_returns("spiral", arms["nll"])],
         ),
         Claim(
-            source,
-            "A larger M leads to a more accurate mean prediction as it averages out errors from "
-            "individual models.",
-            f"error against x^3: {cube['error'][0]} for one, {cube['error'][five]} for five, "
-            f"{cube['error'][-1]} for twenty; accuracy on the spiral "
-            f"{arms['accuracy'][0].mean:.4f}, {arms['accuracy'][five].mean:.4f} and "
-            f"{arms['accuracy'][-1].mean:.4f}",
-            verdict=verdict(better.below and accuracy.mean > 0, better.mean < 0),
+            source=source,
+            sentence="A larger M leads to a more accurate mean prediction as it averages out "
+            "errors from individual models.",
+            facts=[
+                (error[five] - error[0]).fact("error against x^3, five less one", below=0),
+                (error[-1] - error[0]).fact("twenty less one", below=0),
+            ],
+            note=f"{error[0]} for one, {error[-1]} for twenty; accuracy on the spiral "
+            f"{right[0]:.4f}, {right[1]:.4f} and {right[2]:.4f} for one, five and twenty",
         ),
         Claim(
-            source,
-            "A small number (e.g. M = 5) is often sufficient to obtain well-calibrated uncertainty "
-            "estimates.",
-            f"90 % intervals of five hold {held[five]} of fresh targets on the data and "
-            f"{off[five]} for |x| from 4 to 6; of twenty {held[-1]} and {off[-1]}: five do as well "
-            "as twenty, and neither is calibrated",
-            verdict=verdict(abs(held[five].mean - 0.9) < 0.03, abs(held[five].mean - 0.9) < 0.1),
+            source=source,
+            sentence="A small number (e.g. M = 5) is often sufficient to obtain well-calibrated "
+            "uncertainty estimates.",
+            facts=[
+                _missed(held[five]).fact("by what the 90 % intervals of five miss 90 %", below=0.03)
+            ],
+            note=f"five hold {held[five]} of fresh targets on the data and {off[five]} for |x| "
+            f"from 4 to 6, twenty {held[-1]} and {off[-1]}: five do as well as twenty, and neither "
+            "is calibrated",
         ),
         Claim(
-            source,
-            "As M increases, the ensemble distribution better approximates the true posterior "
-            "predictive distribution.",
-            "there is no posterior to compare with: no prior is chosen. The spread beyond the data "
-            f"settles at {cube['spread_off'][-1]} for twenty, where 90 % intervals hold {off[-1]}",
-            verdict="open",
+            source=source,
+            sentence="As M increases, the ensemble distribution better approximates the true "
+            "posterior predictive distribution.",
+            facts=[
+                fact(
+                    "change of the distance to the posterior predictive distribution from one "
+                    "member to twenty (no prior is chosen, so there is none)",
+                    math.nan,
+                    (math.nan, math.nan),
+                    below=0,
+                )
+            ],
+            note=f"the spread beyond the data settles at {cube['spread_off'][-1]} for twenty",
         ),
     ]
+
+
+def _returns(world: str, nll: list[Sample]) -> list[Fact]:
+    """Twenty are better than one, and five have most of what twenty gain."""
+    one, five, twenty = nll[0], nll[SIZES.index(5)], nll[-1]
+    first = f"share of that gain that five have, {world}"
+    return [
+        (twenty - one).fact(f"NLL on fresh data, twenty less one, {world}", below=0),
+        ((one - five) / (one - twenty)).fact(first, above=0.6),
+    ]
+
+
+def _missed(held: Sample) -> Sample:
+    return sample(abs(one - 0.9) for one in held.values)
 
 
 @with_look

@@ -32,6 +32,5 @@ def deep_ensembles() -> Experiment:
         title="Deep ensembles on toy data",
         source="Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
         needs="no data, no extras",
-        minutes=(0.8, 4),
         parts=tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
     )

@@ -1,7 +1,7 @@
 """Total, data and knowledge uncertainty by region of the spiral's world."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nescio.core import Categorical, expected_entropy, mutual_information, predictive_entropy
-from nescio.data import Dataset, spiral
+from nescio.data import Dataset
 from nescio.models.model import Model
 from nescio.report.plots.look import WIDTH, add_title, with_look
 from nescio_papers.deep_ensembles.figures import dots
-from nescio_papers.deep_ensembles.spiral import faithful_run
+from nescio_papers.deep_ensembles.printed_runs import spiral_printed
 from nescio_papers.deep_ensembles.spiral_world import (
     distance,
     says,
@@ -21,8 +21,8 @@ from nescio_papers.deep_ensembles.spiral_world import (
     square,
     true_log_probs,
 )
-from nescio_papers.deep_ensembles.worlds import seeds
-from nescio_papers.kit import Claim, Findings, Sample, Settings, sample, table, verdict
+from nescio_papers.deep_ensembles.worlds import BY_SEED, OWN
+from nescio_papers.kit import Claim, Fact, Findings, Sample, Settings, judged, sample, table
 
 KINDS = {"total": predictive_entropy, "data": expected_entropy, "knowledge": mutual_information}
 NAMES = {
@@ -38,9 +38,9 @@ TEXT = """\
 Regions: *on one arm*, within 0.03 of a training input where the true probability of one arm is
 above 0.95; *where arms overlap*, the same where it is below 0.8; *gaps in the disc*, further than
 0.05 from every training input (at 0.1 hardly a gap is left); *corners*, both coordinates beyond
-1.5; and circles of radius 10 and 100. *Plain* and *adversarial* are corrected runs, *faithful* is
-the practical's own recipe, whose longer steps leave members further apart. Means over the region,
-then over the seeds, in {unit}; log 3 is {top:.3f}.
+1.5; and circles of radius 10 and 100. *Plain* and *adversarial* are corrected runs; *printed* is
+the practical's own run, whose longer steps leave members further apart, with its points in several
+orders. Means over the region, then over the seeds or orders, in {unit}; log 3 is {top:.3f}.
 
 """
 Found = dict[str, dict[str, Sample]]
@@ -71,7 +71,7 @@ def run(settings: Settings) -> Findings:
         numbers=numbers,
         figures={"regions.png": _figure(result, settings)},
         captions={"regions.png": caption},
-        claims=_claims(result, settings),
+        claims=judged(settings, _claims(result, settings)),
         text=TEXT.format(unit=settings.unit, top=top) + _table(result),
     )
 
@@ -101,11 +101,10 @@ def places(data: Dataset, points: int = 200) -> dict[str, Tensor]:
 
 def _runs(settings: Settings) -> dict[str, Runs]:
     """Corrected ensembles without and with adversarial training, and the practical's own."""
-    own = seeds(settings, 2 if settings.quick else 3)
     return {
         "plain": spiral_runs(settings, False),
         "adversarial": spiral_runs(settings, True),
-        "faithful": [(spiral(seed=seed), faithful_run(settings, seed)[0]) for seed in own],
+        "printed": spiral_printed(settings),
     }
 
 
@@ -113,7 +112,11 @@ def _measured(settings: Settings, ensembles: Runs) -> Found:
     runs = []
     for data, model in ensembles:
         regions = places(data, 80 if settings.quick else 200)
-        runs.append({index: uncertainties(model, x, settings) for index, x in regions.items()})
+        rows = {index: uncertainties(model, x, settings) for index, x in regions.items()}
+        near, far = (says(model, regions[index]) for index in ("radius 10", "radius 100"))
+        same = near.member_probs.argmax(-1) == far.member_probs.argmax(-1)
+        rows["radius 100"]["as_at_10"] = same.float().mean().item()
+        runs.append(rows)
     return {
         index: {key: sample(run[index][key] for run in runs) for key in row}
         for index, row in runs[0].items()
@@ -150,111 +153,153 @@ def _table(result: Mapping[str, Found]) -> str:
 
 
 def _claims(result: Mapping[str, Found], settings: Settings) -> list[Claim]:
-    plain, faithful = result["plain"], result["faithful"]
-    return [
-        *_far_away(plain),
-        *_at_boundaries(plain, settings),
-        *_diverse(plain, faithful, settings.unit),
-    ]
+    runs = {OWN: result["printed"], BY_SEED: result["plain"]}
+    return [*_far_away(runs), *_at_boundaries(runs, settings), *_diverse(runs, settings.unit)]
 
 
-def _far_away(plain: Found) -> list[Claim]:
-    far, corner = plain["radius 100"], plain["corners"]
-    return [
-        Claim(
-            f"{ANSWER} 1",
-            "Standard neural networks (without ensembles) tend to be overconfident (probability "
-            "close to 1.0) in regions far away from the training data.",
-            f"mean confidence of one network: {corner['confidence_of_one']} in the corners, "
-            f"{plain['radius 10']['confidence_of_one']} at radius 10, {far['confidence_of_one']} "
-            f"at 100; on the arms {plain['arms']['confidence_of_one']}",
-            verdict=verdict(
-                far["confidence_of_one"].mean > 0.99, far["confidence_of_one"].mean > 0.9
+def _each(runs: Mapping[str, Found], facts: Callable[[str, Found], list[Fact]]) -> list[Fact]:
+    """The same facts on the practical's own run and over the seeds."""
+    return [one for way, found in runs.items() for one in facts(way, found)]
+
+
+def most_of(found: Found, kind: str, regions: Sequence[str]) -> Sample:
+    """The largest of the regions, run by run."""
+    rows = zip(*(found[region][kind].values for region in regions), strict=True)
+    return sample(max(row) for row in rows)
+
+
+def _far_away(runs: Mapping[str, Found]) -> list[Claim]:
+    def sure(way: str, found: Found) -> list[Fact]:
+        return [
+            found[region]["confidence_of_one"].fact(
+                f"mean confidence of one network, {region}, {way}", above=0.99
+            )
+            for region in ("corners", "radius 10", "radius 100")
+        ]
+
+    def straight(way: str, found: Found) -> list[Fact]:
+        ten, hundred = found["radius 10"], found["radius 100"]
+        gain = hundred["sure_share_of_one"] - ten["sure_share_of_one"]
+        return [
+            hundred["as_at_10"].fact(
+                f"share of directions with the same class at radius 10 and 100, {way}", above=0.95
             ),
-        ),
-        Claim(
-            f"{ANSWER} 1",
-            "This happens because the decision boundaries typically extend linearly into infinity.",
-            "share of points where one network is more than 99 % sure: "
-            f"{plain['radius 10']['sure_share_of_one']} at radius 10, {far['sure_share_of_one']} "
-            "at 100; the uncertain strip along a straight boundary keeps its width, so its share "
-            "of a circle shrinks",
-            verdict=verdict(
-                far["sure_share_of_one"].mean > plain["radius 10"]["sure_share_of_one"].mean,
-                far["sure_share_of_one"].mean > 0.9,
+            gain.fact(
+                f"share of them where one network is over 99 % sure, 100 less 10, {way}", above=0
             ),
-        ),
-    ]
+        ]
 
-
-def _at_boundaries(plain: Found, settings: Settings) -> list[Claim]:
-    far, corner = plain["radius 100"], plain["corners"]
-    overlap, gap = plain["overlap"], plain["gap"]
-    highest = max(plain, key=lambda region: plain[region]["total"].mean)
-    share = overlap["data"] / overlap["total"]
-    unit, top = settings.unit, math.log(3) / math.log(settings.base)
     return [
         Claim(
-            f"{ANSWER} 2",
-            "The ensemble is most uncertain at the decision boundaries (the space directly between "
-            "the spiral arms).",
-            f"total uncertainty in {unit}: {overlap['total']} where arms overlap, {gap['total']} "
-            f"in gaps of the disc, {corner['total']} in the corners, {far['total']} at radius 100",
-            verdict=verdict(highest == "overlap", highest == "gap"),
+            source=f"{ANSWER} 1",
+            sentence="Standard neural networks (without ensembles) tend to be overconfident "
+            "(probability close to 1.0) in regions far away from the training data.",
+            facts=_each(runs, sure),
         ),
         Claim(
-            f"{ANSWER} 2",
-            "This corresponds to high data uncertainty: the probabilities are split, resulting in "
-            "maximum Shannon entropy.",
-            f"where arms overlap {share} of the total is data uncertainty, {overlap['data']} "
-            f"{unit} for a true {overlap['truth']}; the maximum is {top:.3g}",
-            verdict=verdict(
-                share.mean > 0.8 and overlap["data"].mean > 0.9 * top, share.mean > 0.8
-            ),
+            source=f"{ANSWER} 1",
+            sentence="This happens because the decision boundaries typically extend linearly into "
+            "infinity.",
+            facts=_each(runs, straight),
+            note="the uncertain strip along a straight boundary keeps its width, so its share of a "
+            "circle shrinks",
         ),
     ]
 
 
-def _diverse(plain: Found, old: Found, unit: str) -> list[Claim]:
-    far, corner = plain["radius 100"], plain["corners"]
-    known = {region: row["knowledge"] for region, row in plain.items()}
+def _at_boundaries(runs: Mapping[str, Found], settings: Settings) -> list[Claim]:
+    split = math.log(2) / math.log(settings.base)
+
+    def highest(way: str, found: Found) -> list[Fact]:
+        others = most_of(found, "total", [region for region in found if region != "overlap"])
+        return [
+            (found["overlap"]["total"] - others).fact(
+                "total uncertainty where arms overlap less the highest of the other regions, in "
+                f"{settings.unit}, {way}",
+                above=0,
+            )
+        ]
+
+    def data(way: str, found: Found) -> list[Fact]:
+        overlap = found["overlap"]
+        return [
+            (overlap["data"] / overlap["total"]).fact(
+                f"share of the total where arms overlap that is data uncertainty, {way}", above=0.8
+            ),
+            sample(one / split for one in overlap["data"].values).fact(
+                f"data uncertainty there as a share of the maximum of two classes, {way}", above=0.9
+            ),
+        ]
+
+    plain = runs[BY_SEED]["overlap"]
     return [
         Claim(
-            f"{ANSWER} 3",
-            "The members are most diverse in out-of-distribution regions, e.g. the corners of the "
-            "plot.",
-            f"knowledge uncertainty in {unit}: {known['corners']} in the corners, {known['arms']} "
-            "on the arms: no boundary passes through the corners, and all members are certain of "
-            f"the same class; the practical's own recipe: {old['corners']['knowledge']} in the "
-            f"corners, {old['radius 100']['knowledge']} at radius 100",
-            verdict=verdict(
-                (known["corners"] - known["overlap"]).above,
-                known["corners"].mean > known["overlap"].mean,
-            ),
+            source=f"{ANSWER} 2",
+            sentence="The ensemble is most uncertain at the decision boundaries (the space "
+            "directly between the spiral arms).",
+            facts=_each(runs, highest),
         ),
         Claim(
-            f"{ANSWER} 3",
-            "Or in large gaps between spirals.",
-            f"knowledge uncertainty in {unit}: {known['gap']} in gaps, {known['overlap']} where "
-            f"arms overlap, {known['arms']} on the arms; but {known['radius 100']} at radius 100; "
-            f"the practical's own recipe: {old['gap']['knowledge']} in gaps",
-            verdict=verdict(
-                (known["gap"] - known["overlap"]).above
-                and known["gap"].mean > known["radius 100"].mean,
-                (known["gap"] - known["overlap"]).above,
-            ),
+            source=f"{ANSWER} 2",
+            sentence="This corresponds to high data uncertainty: the probabilities are split, "
+            "resulting in maximum Shannon entropy.",
+            facts=_each(runs, data),
+            note=f"{plain['data']} {settings.unit} over the seeds, for a true {plain['truth']}",
+        ),
+    ]
+
+
+def _diverse(runs: Mapping[str, Found], unit: str) -> list[Claim]:
+    def beyond(region: str, where: str) -> Callable[[str, Found], list[Fact]]:
+        def facts(way: str, found: Found) -> list[Fact]:
+            known = most_of(found, "knowledge", ("arms", "overlap"))
+            return [
+                (found[region]["knowledge"] - known).fact(
+                    f"knowledge uncertainty in {where} less the higher of on and between the arms, "
+                    f"in {unit}, {way}",
+                    above=0,
+                )
+            ]
+
+        return facts
+
+    def split(way: str, found: Found) -> list[Fact]:
+        return [
+            found["radius 100"]["disagreeing"].fact(
+                f"share of points where the four do not agree on the class, radius 100, {way}",
+                above=0,
+                form=".1%",
+            )
+        ]
+
+    def above_far(way: str, found: Found) -> list[Fact]:
+        gap = found["gap"]["knowledge"] - found["radius 100"]["knowledge"]
+        return [gap.fact(f"the same less that at radius 100, {way}", above=0)]
+
+    own, plain = runs[OWN], runs[BY_SEED]
+    return [
+        Claim(
+            source=f"{ANSWER} 3",
+            sentence="The members are most diverse in out-of-distribution regions, e.g. the "
+            "corners of the plot.",
+            facts=_each(runs, beyond("corners", "the corners")),
+            note="at radius 100 it is "
+            f"{own['radius 100']['knowledge']} {OWN}, {plain['radius 100']['knowledge']} "
+            "over the seeds",
         ),
         Claim(
-            f"{ANSWER} 3",
-            "One model might classify a far-away point as red, while another classifies it as "
-            "blue.",
-            "share of points where the four do not agree on the class: "
-            f"{corner['disagreeing']} in the corners, {plain['radius 10']['disagreeing']} at "
-            f"radius 10, {far['disagreeing']} at 100; elsewhere they agree, and are certain; the "
-            f"practical's own recipe: {old['radius 100']['disagreeing']} at 100",
-            verdict=verdict(
-                far["disagreeing"].mean > 0.3, old["radius 100"]["disagreeing"].mean > 0.1
-            ),
+            source=f"{ANSWER} 3",
+            sentence="Or in large gaps between spirals.",
+            facts=[*_each(runs, beyond("gap", "gaps")), *_each(runs, above_far)],
+        ),
+        Claim(
+            source=f"{ANSWER} 3",
+            sentence="One model might classify a far-away point as red, while another classifies "
+            "it as blue.",
+            facts=_each(runs, split),
+            note=f"in the corners {own['corners']['disagreeing']} {OWN}, "
+            f"{plain['corners']['disagreeing']} over the seeds; elsewhere they agree, and are "
+            "certain",
         ),
     ]
 

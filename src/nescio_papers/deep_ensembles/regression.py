@@ -1,5 +1,6 @@
 """The cubic by an ensemble of six: the practical's run, quirks and all, beside a corrected one."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -25,19 +26,19 @@ from nescio_papers.deep_ensembles.cubic_world import (
     regressor,
     strip,
 )
-from nescio_papers.deep_ensembles.worlds import seeds, train
-from nescio_papers.kit import Claim, Comparison, Findings, Sample, Settings, sample, verdict
+from nescio_papers.deep_ensembles.printed_runs import FINAL, INITIAL, STEADY, cubic_printed
+from nescio_papers.deep_ensembles.worlds import BY_SEED, OWN, seeds, train
+from nescio_papers.kit import Claim, Comparison, Fact, Findings, Sample, Settings, judged, sample
 
-INITIAL = (624.88, 864.80, 544.55, 532.77, 617.44, 685.33)  # as printed
-FINAL = (9.23, 3.53, 5.23, 3.03, 8.25, 6.41)
 TEXT = """\
 Six networks 1-10-6-30-2, 600 steps on all 40 points. *Faithful*: Adam's step index stays 0 (its
 steps are up to twice too long at first and half the nominal rate at the end), rate 0.08, softplus
-is the standard deviation, initial weights N(0, 1) times a scale |N(0, 0.1)| of each network.
-*Corrected*: ordinary Adam, rate 0.02 with a warm-up and a cosine, softplus is the variance,
-PyTorch's initial weights, and targets in units of their training deviation, without which 600
-smaller steps do not reach the cubic. The random numbers are not the practical's (NumPy's and
-JAX's), so medians and ranges are compared."""
+is the standard deviation, initial weights N(0, 1) times a scale |N(0, 0.1)| of each network; the
+data and the initial weights are the practical's own, from NumPy's and JAX's generators. Four of the
+six networks end at the printed losses to four digits; the other two amplify how sums are rounded,
+so the run is repeated with the points in other orders. *Corrected*: ordinary Adam, rate 0.02 with a
+warm-up and a cosine, softplus is the variance, PyTorch's initial weights, and targets in units of
+their training deviation, without which 600 smaller steps do not reach the cubic."""
 ANSWER = "practical, regression answer"
 
 
@@ -57,43 +58,52 @@ def run(settings: Settings) -> Findings:
     """Both runs, their panels, and what a single network and an ensemble know beyond the data."""
     repeats = seeds(settings, 3 if settings.quick else 10)
     data = cubic(seed=repeats[0])
+    own = cubic_printed(settings)
     strange = [faithful(cubic(seed=seed), seed) for seed in repeats]
-    pair = {"faithful": strange[0], "corrected": regressor(data, seed=repeats[0])}
+    pair = {"faithful": own[0][1], "corrected": regressor(data, seed=repeats[0])}
     numbers: dict[str, Any] = {
-        name: {
-            "initial_losses": result.losses()[0].tolist(),
-            "final_losses": result.losses()[-1].tolist(),
-            **vars(seen(result, repeats[0])),
-        }
-        for name, result in pair.items()
+        name: {**ends([result]), **vars(seen(result, repeats[0]))} for name, result in pair.items()
     }
-    first = [loss for result in strange for loss in result.losses()[0].tolist()]
-    last = [loss for result in strange for loss in result.losses()[-1].tolist()]
-    numbers["faithful_over_seeds"] = {"initial_losses": first, "final_losses": last}
-    beyond = _beyond(settings)
-    numbers["corrected_over_seeds"] = {name: result.numbers() for name, result in beyond.items()}
+    numbers["faithful_by_order"] = ends([result for _, result in own])
+    numbers["faithful_over_seeds"] = ends(strange)
+    beyond = {
+        OWN: beyond_the_data([result for _, result in own]),
+        BY_SEED: beyond_the_data([result for _, result in cubic_runs(settings)]),
+    }
+    for name, way in (("faithful_by_order", OWN), ("corrected_over_seeds", BY_SEED)):
+        found = {key: one.numbers() for key, one in beyond[way].items()}
+        numbers[name] = {**numbers.get(name, {}), **found}
+    return Findings(
+        numbers=numbers,
+        figures={
+            "regression-faithful.png": _panels(own[0][0], pair["faithful"], quirk=True),
+            "regression-corrected.png": _panels(data, pair["corrected"], quirk=False),
+        },
+        captions=_captions(numbers),
+        comparisons=_comparisons(numbers),
+        claims=judged(settings, _claims(beyond)),
+        text=TEXT,
+    )
+
+
+def ends(results: Sequence[Regressor]) -> dict[str, list[float]]:
+    """The losses of all networks at the first and at the last step."""
+    first, last = (
+        [loss for result in results for loss in result.losses()[step].tolist()] for step in (0, -1)
+    )
+    return {"initial_losses": first, "final_losses": last}
+
+
+def _captions(numbers: Any) -> dict[str, str]:
     good, bad = numbers["corrected"], numbers["faithful"]
-    captions = {
-        "regression-faithful.png": "Faithful to the practical. The members' bands are the square "
+    return {
+        "regression-faithful.png": "The practical's own run. The members' bands are the square "
         "root of the standard deviation, as the practical draws them: far too narrow. The "
         f"ensemble's band is right, and shows {bad['noise']:.3g} for a noise of 3 on the data.",
         "regression-corrected.png": "Corrected, all bands one standard deviation. The mean is "
         f"within {good['error']:.2g} of the truth on the data; beyond it the members' spread grows "
         f"from {good['spread']:.2g} to {good['spread_off']:.2g}, far less than the error.",
     }
-    figures = {
-        "regression-faithful.png": _panels(data, pair["faithful"], quirk=True),
-        "regression-corrected.png": _panels(data, pair["corrected"], quirk=False),
-    }
-    compared = _comparisons(first, last, numbers)
-    return Findings(
-        numbers=numbers,
-        figures=figures,
-        captions=captions,
-        comparisons=compared,
-        claims=_claims(beyond),
-        text=TEXT,
-    )
 
 
 def faithful(data: Dataset, seed: int, steps: int = 600) -> Regressor:
@@ -141,51 +151,49 @@ def single(result: Regression) -> Regression:
     return Gaussian(result.mixture_mean[None], result.mixture_variance[None])
 
 
-def _beyond(settings: Settings) -> dict[str, Sample]:
-    """What single networks and ensembles of the corrected recipe say on and off the data."""
-    rows = []
-    for _, result in cubic_runs(settings):
-        x, just, off = strip(0, EDGE), strip(EDGE, 4.5), strip(EDGE, 6)
-        on_data, beyond = result(x), result(off)
-        in_dist, ood = (p.mixture_variance.flatten().numpy() for p in (on_data, beyond))
-        rows.append(
-            {
-                "single_covered_on": covered(on_data, x**3),
-                "single_covered_just_off": covered(result(just), just**3),
-                "single_covered_off": covered(beyond, off**3),
-                "ensemble_covered_on": covered(single(on_data), x**3),
-                "ensemble_covered_just_off": covered(single(result(just)), just**3),
-                "ensemble_covered_off": covered(single(beyond), off**3),
-                "single_noise_on": on_data.member_variance.sqrt().mean().item(),
-                "single_noise_off": beyond.member_variance.sqrt().mean().item(),
-                "spread_on": on_data.epistemic.sqrt().mean().item(),
-                "spread_off": beyond.epistemic.sqrt().mean().item(),
-                "error_off": (beyond.mixture_mean - off**3).abs().mean().item(),
-                "auroc_off": auroc(in_dist, ood),
-            }
-        )
+def beyond_the_data(results: Sequence[Regressor]) -> dict[str, Sample]:
+    """What single networks and ensembles say on and off the data, over several runs."""
+    rows = [_row(result) for result in results]
     return {name: sample(row[name] for row in rows) for name in rows[0]}
 
 
-def _comparisons(first: list[float], last: list[float], numbers: Any) -> list[Comparison]:
-    ours = numbers["faithful"]
-    count = f"other random numbers; here over {len(last)} networks"
-    rows = [
-        Comparison(
-            "initial loss, median of the networks", median(INITIAL), median(first), note=count
-        ),
-        Comparison("final loss, median of the networks", median(FINAL), median(last), note=count),
-        Comparison(
-            "final loss, smallest of six", min(FINAL), min(ours["final_losses"]), note="one run"
-        ),
-        Comparison(
-            "final loss, largest of six", max(FINAL), max(ours["final_losses"]), note="one run"
-        ),
-    ]
-    good = numbers["corrected"]
+def _row(result: Regressor) -> dict[str, float]:
+    x, just, off = strip(0, EDGE), strip(EDGE, 4.5), strip(EDGE, 6)
+    on_data, beyond = result(x), result(off)
+    in_dist, ood = (p.mixture_variance.flatten().numpy() for p in (on_data, beyond))
+    noise = on_data.member_variance.sqrt().mean((1, 2))
+    return {
+        "single_covered_on": covered(on_data, x**3),
+        "single_covered_just_off": covered(result(just), just**3),
+        "single_covered_off": covered(beyond, off**3),
+        "ensemble_covered_on": covered(single(on_data), x**3),
+        "ensemble_covered_just_off": covered(single(result(just)), just**3),
+        "ensemble_covered_off": covered(single(beyond), off**3),
+        "single_noise_on": noise.mean().item(),
+        "single_noise_wrong_by": (noise / NOISE - 1).abs().mean().item(),
+        "single_noise_off": beyond.member_variance.sqrt().mean().item(),
+        "spread_on": on_data.epistemic.sqrt().mean().item(),
+        "spread_off": beyond.epistemic.sqrt().mean().item(),
+        "disagreement_share_off": (beyond.epistemic / beyond.mixture_variance).mean().item(),
+        "error_off": (beyond.mixture_mean - off**3).abs().mean().item(),
+        "auroc_off": auroc(in_dist, ood),
+    }
+
+
+def _comparisons(numbers: Any) -> list[Comparison]:
+    ours, good = numbers["faithful"], numbers["corrected"]
+    rows = []
+    for step, printed in (("initial", INITIAL), ("final", FINAL)):
+        for member, (theirs, mine) in enumerate(zip(printed, ours[f"{step}_losses"], strict=True)):
+            steady = step == "initial" or member in STEADY
+            note = "" if steady else "this network amplifies rounding"
+            rows.append(Comparison(f"{step} loss, network {member}", theirs, mine, note=note))
+    last = numbers["faithful_over_seeds"]["final_losses"]
+    count = f"faithful with other random numbers, {len(last)} networks"
     worst = "the noise alone costs 2.518; below it is overfitting"
     return [
         *rows,
+        Comparison("final loss, median of the networks", median(FINAL), median(last), note=count),
         Comparison(
             "final loss, corrected, median of six", None, median(good["final_losses"]), note=worst
         ),
@@ -200,45 +208,83 @@ def _comparisons(first: list[float], last: list[float], numbers: Any) -> list[Co
     ]
 
 
-def _claims(result: dict[str, Sample]) -> list[Claim]:
-    near, on = result["single_covered_just_off"], result["single_covered_on"]
-    ratio = result["spread_off"] / result["spread_on"]
-    noise, edge = result["single_noise_on"], result["ensemble_covered_off"]
-    caught = result["auroc_off"]
+def _claims(found: Mapping[str, Mapping[str, Sample]]) -> list[Claim]:
+    seeded = found[BY_SEED]
     return [
         Claim(
-            f"{ANSWER} 1",
-            "A single network trained with standard NLL often produces overconfident uncertainty "
-            "estimates (very low variance) in regions slightly off the data manifold.",
-            f"two deviations of a single network cover {near} of fresh targets for "
-            f"|x| from 4 to 4.5, {on} on the data; 0.954 would be right",
-            verdict=verdict(near.mean < 0.8 and (on - near).above, near.mean < 0.9),
+            source=f"{ANSWER} 1",
+            sentence="A single network trained with standard NLL often produces overconfident "
+            "uncertainty estimates (very low variance) in regions slightly off the data manifold.",
+            facts=[
+                one["single_covered_just_off"].fact(
+                    "share of fresh targets within two deviations of a single network for |x| from "
+                    f"4 to 4.5 (0.954 is right), {way}",
+                    below=0.8,
+                )
+                for way, one in found.items()
+            ],
+            note=f"on the data {seeded['single_covered_on']} over the seeds; the practical's own "
+            f"networks hardly fit: their noise on the data is {found[OWN]['single_noise_on']} for "
+            "a true 3",
         ),
         Claim(
-            f"{ANSWER} 2",
-            "A single network can only reliably capture aleatoric uncertainty (noise in the data).",
-            f"it does not do that reliably either: its noise on the data is {noise} for a true 3 "
-            f"(40 points, overfitted), and {result['single_noise_off']} beyond",
-            verdict=verdict(abs(noise.mean - NOISE) < 0.3, abs(noise.mean - NOISE) < 1.5),
+            source=f"{ANSWER} 2",
+            sentence="A single network can only reliably capture aleatoric uncertainty (noise in "
+            "the data).",
+            facts=[
+                *(
+                    one["single_noise_wrong_by"].fact(
+                        f"by what share of the true noise a network's is wrong on the data, {way}",
+                        below=0.1,
+                    )
+                    for way, one in found.items()
+                ),
+                seeded["single_covered_off"].fact(
+                    "only that: share of fresh targets within two deviations of a single network "
+                    f"for |x| from 4 to 6, {BY_SEED}",
+                    below=0.8,
+                ),
+            ],
+            note=f"noise on the data {seeded['single_noise_on']} over the seeds, for a true 3",
         ),
         Claim(
-            f"{ANSWER} 2",
-            "While they may agree on the training data, they will disagree wildly in OOD regions.",
-            f"the spread of the members' means is {result['spread_on']} on the data and "
-            f"{result['spread_off']} for |x| from 4 to 6 (ratio {ratio}), where their mean is "
-            f"wrong by {result['error_off']}: they disagree more, and are wrong together",
-            verdict=verdict(
-                (result["spread_off"] - result["error_off"]).above,
-                (result["spread_off"] - result["spread_on"]).above,
-            ),
+            source=f"{ANSWER} 2",
+            sentence="While they may agree on the training data, they will disagree wildly in OOD "
+            "regions.",
+            facts=[*_agreeing(OWN, found[OWN]), *_agreeing(BY_SEED, seeded)],
+            note=f"beyond the data their mean is wrong by {seeded['error_off']} over the seeds: "
+            "they disagree more, and are wrong together",
         ),
         Claim(
-            f"{ANSWER} 2",
-            "This disagreement leads to a high variance in the mixture distribution, effectively "
-            "flagging unknown regions.",
-            f"AUROC of the mixture's variance, beyond the data against on it: {caught}; yet two "
-            f"deviations of the ensemble cover {edge} of fresh targets there",
-            verdict=verdict(caught.mean > 0.9 and edge.mean > 0.9, caught.mean > 0.8),
+            source=f"{ANSWER} 2",
+            sentence="This disagreement leads to a high variance in the mixture distribution, "
+            "effectively flagging unknown regions.",
+            facts=[*_flagging(OWN, found[OWN]), *_flagging(BY_SEED, seeded)],
+            note=f"two deviations of the ensemble cover {seeded['ensemble_covered_off']} of fresh "
+            "targets there, over the seeds",
+        ),
+    ]
+
+
+def _agreeing(way: str, one: Mapping[str, Sample]) -> list[Fact]:
+    """Less than the noise apart on the data, and five times further beyond it."""
+    return [
+        one["spread_on"].fact(f"spread of the members' means on the data, {way}", below=NOISE),
+        (one["spread_off"] / one["spread_on"]).fact(
+            f"spread for |x| from 4 to 6 over that on the data (wildly: five times), {way}", above=5
+        ),
+    ]
+
+
+def _flagging(way: str, one: Mapping[str, Sample]) -> list[Fact]:
+    """Disagreement is most of the variance, and the variance tells the regions apart."""
+    return [
+        one["disagreement_share_off"].fact(
+            f"share of the mixture's variance for |x| from 4 to 6 that is disagreement, {way}",
+            above=0.5,
+        ),
+        one["auroc_off"].fact(
+            f"AUROC of the mixture's variance, beyond the data against on it, {way}", above=0.9
         ),
     ]
 
@@ -262,7 +308,7 @@ def _panels(data: Dataset, result: Regressor, *, quirk: bool) -> Figure:
     axis.legend(loc="upper left")
     band = "± √deviation, as drawn in the practical: wrong" if quirk else "± 1 standard deviation"
     left.suptitle(f"single networks, band {band}", fontsize=11, fontweight="normal")
-    name = "Faithful to the practical" if quirk else "Corrected"
+    name = "The practical's own run" if quirk else "Corrected"
     fits = (
         "poor fits of the cubic, bands of any width" if quirk else "a good fit, but not beyond ±4"
     )

@@ -11,6 +11,8 @@ from nescio import training
 from nescio.models.model import Model
 from nescio_papers.kit import Settings
 
+OWN = "on the practical's own run"  # repeated with other orders of its points, as in `printed_runs`
+BY_SEED = "corrected, over the seeds"
 SHARE = 0.01  # of the range of an input: the practical's 0.08 of 8 and 0.02 of 2
 
 
@@ -26,7 +28,7 @@ def warm_cosine(step: int, steps: int) -> float:
 
 
 def train(make: Callable[[], nn.Module], data: Any, **options: Any) -> Model:
-    """`nescio.train` without a progress bar of its own."""
+    """`nescio.train` without its progress bar."""
     return training.train(make, data, progress=False, **options)
 
 

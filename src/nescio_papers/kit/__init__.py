@@ -2,13 +2,12 @@
 
 from nescio_papers.kit.budgets import full_and_quick as full_and_quick
 from nescio_papers.kit.budgets import size as size
+from nescio_papers.kit.claims import VERDICTS as VERDICTS
 from nescio_papers.kit.claims import Claim as Claim
 from nescio_papers.kit.claims import Fact as Fact
 from nescio_papers.kit.claims import exactly as exactly
 from nescio_papers.kit.claims import fact as fact
 from nescio_papers.kit.claims import judged as judged
-from nescio_papers.kit.claims import verdict as verdict
-from nescio_papers.kit.claims import verdict_of as verdict_of
 from nescio_papers.kit.experiment import Comparison as Comparison
 from nescio_papers.kit.experiment import Experiment as Experiment
 from nescio_papers.kit.experiment import Findings as Findings
@@ -16,8 +15,6 @@ from nescio_papers.kit.experiment import Part as Part
 from nescio_papers.kit.experiment import Settings as Settings
 from nescio_papers.kit.experiment import absent as absent
 from nescio_papers.kit.experiment import joined as joined
-from nescio_papers.kit.experiment import numbers_of as numbers_of
-from nescio_papers.kit.experiment import run_experiment as run_experiment
 from nescio_papers.kit.images import UNSEEN as UNSEEN
 from nescio_papers.kit.images import WHOLE as WHOLE
 from nescio_papers.kit.images import InData as InData
@@ -29,6 +26,11 @@ from nescio_papers.kit.images import ood_images as ood_images
 from nescio_papers.kit.images import spread as spread
 from nescio_papers.kit.listing import listing as listing
 from nescio_papers.kit.listing import named as named
+from nescio_papers.kit.records import numbers_of as numbers_of
+from nescio_papers.kit.run_parts import Reproduced as Reproduced
+from nescio_papers.kit.run_parts import judge_experiment as judge_experiment
+from nescio_papers.kit.run_parts import reproduced as reproduced
+from nescio_papers.kit.run_parts import run_experiment as run_experiment
 from nescio_papers.kit.samples import Sample as Sample
 from nescio_papers.kit.samples import sample as sample
 from nescio_papers.kit.shares import at_least as at_least

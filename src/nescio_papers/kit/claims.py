@@ -7,13 +7,13 @@ of a limit on which it is if the sentence is right. The verdict follows from the
 - does not hold: none does, over its whole interval;
 - holds in part: some do, and some do not;
 - not reached here: what the claim presupposes failed, so that it was not tested;
-- open: a quick run, or an interval with the limit inside.
+- open: a quick run, an interval with the limit inside, or numbers that are missing.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nescio.core import NescioError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 NOT_REACHED, OPEN = "not reached here", "open"
 VERDICTS = (HOLDS, IN_PART, FAILS, NOT_REACHED, OPEN)
+SAME = "the same in every repetition"  # an interval without width
+ROUNDING = 1e-9  # how far out of its interval rounding may push a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class Fact:
 
     what: what the number is, in words.
     value: the number.
-    low, high: its 95 % interval; both the number itself where it is exact.
+    low, high: its 95 % interval; both the number itself where it is exact; NaN: not measured.
     above: the limit it must be above; None: see `below`.
     below: the limit it must be below; exactly one of the two.
     exact: why there is no interval: what is proved, or counted in full. Empty: there is one.
@@ -55,15 +57,21 @@ class Fact:
                 f"{self.what}: a verdict needs an interval; give one, or say in exact= why the "
                 "number has none"
             )
-        if not math.isnan(self.value) and not self.low <= self.value <= self.high:
+        if not self._unknown and not self.low <= self.value <= self.high:
             raise NescioError(
-                f"{self.what}: {self.value} is not in its interval {self.low} to {self.high}"
+                f"{self.what}: {self.value} is not in its interval {self.low} to {self.high}; "
+                "give the interval of this number"
             )
+
+    @property
+    def _unknown(self) -> bool:
+        """Whether the number or its interval was not measured."""
+        return any(map(math.isnan, (self.value, self.low, self.high)))
 
     @property
     def verdict(self) -> str:
         """Whether it is on its side of the limit, over the whole interval."""
-        if any(map(math.isnan, (self.value, self.low, self.high))):
+        if self._unknown:
             return OPEN
         if self.above is not None:
             return HOLDS if self.low > self.above else FAILS if self.high <= self.above else OPEN
@@ -72,17 +80,32 @@ class Fact:
 
     def __str__(self) -> str:
         """The number, its interval and the limit."""
-        found = f"{self.value:{self.form}}"
-        if not self.exact:
-            found += f" ({self.low:{self.form}} to {self.high:{self.form}})"
         side, limit = ("above", self.above) if self.above is not None else ("below", self.below)
-        return f"{self.what} {found}, expected {side} {limit:g}"
+        assert limit is not None
+        bound = f"{100 * limit:g} %" if self.form.endswith("%") else f"{limit:g}"
+        return f"{self.what} {self._found}, expected {side} {bound}"
+
+    @property
+    def _found(self) -> str:
+        """The number with its interval."""
+        if math.isnan(self.value):
+            return "not measured"
+        if self.exact:
+            return self._written(self.value) + (f" ({SAME})" if self.exact == SAME else "")
+        if self._unknown:
+            return f"{self._written(self.value)} (measured once)"
+        return (
+            f"{self._written(self.value)} ({self._written(self.low)} to {self._written(self.high)})"
+        )
+
+    def _written(self, number: float) -> str:
+        return f"{number:{self.form}}".replace("%", " %")
 
 
 def fact(
     what: str,
-    value: float,
-    interval: Sequence[float],
+    value: float | None,
+    interval: Sequence[float | None],
     *,
     above: float | None = None,
     below: float | None = None,
@@ -91,20 +114,49 @@ def fact(
     """A measured number with its 95 % interval, and the limit of the claim.
 
     what: what the number is, in words.
-    value: the number.
-    interval: the lower and the upper end.
+    value: the number; None or NaN where it was not measured.
+    interval: the lower and the upper end; NaN where the number was measured once.
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
     """
-    low, high = (float(end) for end in interval)
+    number, (low, high) = _float(value), _ends(what, interval)
+    slack = ROUNDING * max(1.0, abs(number))
+    if low - slack <= number < low:
+        low = number
+    if high < number <= high + slack:
+        high = number
     return Fact(
-        what=what, value=float(value), low=low, high=high, above=above, below=below, form=form
+        what=what,
+        value=number,
+        low=low,
+        high=high,
+        above=above,
+        below=below,
+        exact=SAME if low == high else "",
+        form=form,
     )
+
+
+def _ends(what: str, interval: Any) -> tuple[float, float]:
+    """The two ends of an interval; anything else is refused."""
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise NescioError(
+            f"{what}: a verdict needs an interval, a lower and an upper end, got {interval!r}; a "
+            "number that has none by its nature is stated by exactly(..., why=)"
+        ) from None
+    return _float(low), _float(high)
+
+
+def _float(number: float | None) -> float:
+    """A number, as JSON has it: None is one that is not finite."""
+    return math.nan if number is None else float(number)
 
 
 def exactly(
     what: str,
-    value: float,
+    value: float | None,
     *,
     why: str,
     above: float | None = None,
@@ -119,7 +171,9 @@ def exactly(
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
     """
-    number = float(value)
+    if not why.strip():
+        raise NescioError(f"{what}: say in why= what makes the number exact")
+    number = _float(value)
     return Fact(
         what=what,
         value=number,
@@ -182,6 +236,7 @@ class Claim:
             "verdict": self.verdict,
             "facts": [_as_json(one) for one in self.facts],
             "needs": [_as_json(one) for one in self.needs],
+            "note": self.note,
         }
 
 
@@ -193,13 +248,3 @@ def _as_json(one: Fact) -> dict[str, object]:
 def judged(settings: "Settings", claims: Sequence[Claim]) -> list[Claim]:
     """The claims, left open in a quick run: its networks have hardly learned anything."""
     return [replace(claim, quick=True) if settings.quick else claim for claim in claims]
-
-
-def verdict(holds: object, partly: object = False) -> str:
-    """To be removed: the verdict on a claim without facts."""
-    return HOLDS if holds else IN_PART if partly else FAILS
-
-
-def verdict_of(*facts: object) -> str:
-    """To be removed: the verdict on a claim without facts."""
-    return verdict(all(facts), any(facts))

@@ -44,9 +44,18 @@ class OODSet:
     near: bool = False  # to the in-distribution data
 
 
-def all_images(name: str, *, train: int | None = None, test: int | None = None) -> InData | Absent:
-    """The training and test images of a data set, at most as many as said, or what is missing."""
-    dataset = loaded(name, **WHOLE)
+def all_images(
+    name: str,
+    *,
+    train: int | None = None,
+    test: int | None = None,
+    options: Mapping[str, Any] = WHOLE,
+) -> InData | Absent:
+    """The training and test images of a data set, at most as many as said, or what is missing.
+
+    options: options of the data set; by default no training images are set apart.
+    """
+    dataset = loaded(name, **options)
     if isinstance(dataset, Absent):
         return dataset
     if not len(dataset.train[0]):

@@ -1,6 +1,7 @@
 """Which experiments there are, what each needs, and how long it takes."""
 
 from nescio.core.registry import experiments
+from nescio_papers.kit.durations import expected, in_words
 from nescio_papers.kit.experiment import Experiment
 
 
@@ -15,11 +16,18 @@ def listing() -> str:
     lines = []
     for name in experiments:
         one = named(name)
-        quick, full = one.minutes
         lines += [
             f"{one.name}: {one.title}",
-            f"  needs {one.needs}; {full:g} min in full, {quick:g} min with --quick, on 2 cores",
-            *(f"    {part.name:<14} {part.title}" for part in one.parts),
+            f"  needs {one.needs}; {_takes(one)}, on 2 cores",
+            *(f"    {part.name:<18} {part.title} ({_takes(one, part.name)})" for part in one.parts),
             "",
         ]
     return "\n".join([*lines, "nescio reproduce NAME [--quick] [--part PART] [--out FOLDER]"])
+
+
+def _takes(one: Experiment, *parts: str) -> str:
+    """How long an experiment, or a part of it, takes, as far as that was measured."""
+    sizes = {"in full": False, "with --quick": True}
+    seconds = {way: expected(one, quick=quick, only=parts or None) for way, quick in sizes.items()}
+    said = [f"{in_words(took)} {way}" for way, took in seconds.items() if took]
+    return ", ".join(said) or "not timed"

@@ -8,6 +8,8 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from nescio_papers.kit.claims import Fact, exactly, fact
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -22,9 +24,9 @@ class Sample:
 
     @property
     def half(self) -> float:
-        """Half the width of the 95 % interval of the mean, by Student's t."""
+        """Half the width of the 95 % interval of the mean, by Student's t; NaN where unknown."""
         count = len(self.values)
-        if count < 2:
+        if count < 2 or not all(map(math.isfinite, self.values)):
             return float("nan")
         width: float = stdtrit(count - 1, 0.975).item()
         return width * stdev(self.values) / math.sqrt(count)
@@ -38,6 +40,27 @@ class Sample:
     def below(self) -> bool:
         """Whether the whole interval lies below zero."""
         return self.mean + self.half < 0
+
+    def fact(
+        self,
+        what: str,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        form: str = ".3g",
+    ) -> Fact:
+        """The mean with its interval, as a fact of a claim; open where it was measured once.
+
+        what: what the number is, in words.
+        above, below: the limit that the mean must be above, or below.
+        form: how numbers are written.
+        """
+        limits: Any = {"above": above, "below": below, "form": form}
+        if math.isnan(self.half):
+            return fact(what, math.nan, (math.nan, math.nan), **limits)
+        if self.half == 0:
+            return exactly(what, self.mean, why="the same in every repetition", **limits)
+        return fact(what, self.mean, (self.mean - self.half, self.mean + self.half), **limits)
 
     def __sub__(self, other: "Sample") -> "Sample":
         pairs = zip(self.values, other.values, strict=True)

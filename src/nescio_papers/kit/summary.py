@@ -1,57 +1,249 @@
-"""The findings of an experiment as a Markdown page."""
+"""The findings of an experiment as Markdown: a short page, and a page for each part behind it."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from nescio_papers.kit.claims import FAILS, IN_PART, NOT_REACHED, VERDICTS
+from nescio_papers.kit.durations import in_words
 
 if TYPE_CHECKING:
     from nescio_papers.kit.experiment import Experiment, Settings
 
+MINUTE = 60  # seconds; what takes less is not said
+MOST = 200  # lines of a summary
+WORDS = 700  # characters of a part's text in it
+RULE = (
+    "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
+    "*does not hold* where none is, and *holds in part* where some are; it is *open* where a limit "
+    "is inside an interval or the run was quick, and was *not reached here* where what it "
+    "presupposes failed."
+)
+WORST_FIRST = (FAILS, NOT_REACHED, IN_PART)
+OLDER_RULE = "Claims marked *older rule* were judged without intervals, by an earlier version."
 
-def summary(
-    experiment: "Experiment", settings: "Settings", done: Mapping[str, Mapping[str, Any]]
-) -> str:
-    """Title, parts with figures and comparisons, and the table of claims."""
-    how = "quick run" if settings.quick else "full run"
-    command = f"nescio reproduce {experiment.name}{' --quick' if settings.quick else ''}"
-    lines = [
-        f"# {experiment.title}",
-        f"Source: {experiment.source}. Made by `{command}` ({how}, seed {settings.seed}).",
-    ]
-    if settings.quick:
-        lines.append("Numbers of samples, seeds and epochs in the text are those of a full run.")
+Parts = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """How much of each part a summary shows; the rest is on the page of the part."""
+
+    claims: int | None  # at most so many of those that do not hold, beside counts; None: all
+    rows: int  # of published numbers beside ours
+    pictures: int
+    captions: bool = False
+
+
+DETAILS = (
+    Detail(claims=None, rows=8, pictures=99, captions=True),
+    Detail(claims=None, rows=8, pictures=2, captions=True),
+    Detail(claims=None, rows=8, pictures=2),
+    Detail(claims=None, rows=4, pictures=1),
+    Detail(claims=60, rows=8, pictures=2),
+    Detail(claims=60, rows=4, pictures=1),
+    Detail(claims=40, rows=4, pictures=1),
+    Detail(claims=30, rows=3, pictures=1),
+    Detail(claims=20, rows=3, pictures=1),
+    Detail(claims=0, rows=2, pictures=1),
+    Detail(claims=0, rows=0, pictures=0),
+)
+
+
+def summary(experiment: "Experiment", settings: "Settings", done: Parts) -> str:
+    """Title, verdicts, and each part in short: as much as fits in 200 lines."""
+    text = ""
+    for detail in DETAILS:
+        text = _page(experiment, settings, done, detail)
+        if text.count("\n") <= MOST:
+            break
+    return text
+
+
+def _page(experiment: "Experiment", settings: "Settings", done: Parts, detail: Detail) -> str:
+    lines = [f"# {experiment.title}", *_made(experiment, settings, done), *skipped_lines(done)]
+    lines += _verdicts(experiment, done, detail)
     for part in experiment.parts:
         if part.name in done:
-            lines += _part(done[part.name])
-    claims = [claim for result in done.values() for claim in result["claims"]]
-    if claims:
-        lines += ["## What the source says, and what we found", _claims(claims)]
-    missing = [part.name for part in experiment.parts if part.name not in done]
-    if missing:
-        lines.append(f"Not run: {', '.join(missing)}.")
+            lines += _part(part.name, done[part.name], detail)
     return "\n\n".join(lines) + "\n"
 
 
-def _part(result: Mapping[str, Any]) -> list[str]:
-    lines = [f"## {result['title']}"]
-    if result["text"]:
-        lines.append(result["text"].strip())
-    for name, caption in result["figures"].items():
-        lines.append(f"![{caption}]({name})")
-        if caption:
-            lines.append(f"*{caption}*")
-    if result["comparisons"]:
-        lines.append(_comparisons(result["comparisons"]))
+def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterator[str]:
+    """What the page is, how it was made, and what is missing."""
+    how = "quick run" if settings.quick else "full run"
+    took = _took(sum(record["seconds"] for record in done.values()))
+    yield (
+        f"Source: {experiment.source}. Made by `{command(experiment, settings)}` "
+        f"({how}, seed {settings.seed}{took})."
+    )
+    if settings.quick:
+        yield (
+            "Numbers of samples, seeds and epochs in the text are those of a full run. A quick run "
+            "judges nothing: every verdict is open."
+        )
+    versions: dict[str, list[str]] = {}
+    for name, record in done.items():
+        versions.setdefault(record["version"] or "an earlier version", []).append(name)
+    if len(versions) > 1:
+        said = [f"{', '.join(names)} with nescio {one}" for one, names in versions.items()]
+        yield f"Parts were measured with different versions: {'; '.join(said)}."
+    missing = [part.name for part in experiment.parts if part.name not in done]
+    if missing:
+        yield f"Not run: {', '.join(missing)}."
+
+
+def _took(seconds: float) -> str:
+    """How long it took, if it took long."""
+    return f", {in_words(seconds)}" if seconds >= MINUTE else ""
+
+
+def command(experiment: "Experiment", settings: "Settings") -> str:
+    """The command that makes the results."""
+    return f"nescio reproduce {experiment.name}{' --quick' if settings.quick else ''}"
+
+
+def skipped_lines(done: Parts) -> list[str]:
+    """What could not be run and why, as a list in Markdown; nothing where all could."""
+    rows = [f"- {what}: {why}." for what, why in skipped_by_reason(done, mark="`")]
+    return ["Skipped, and why:", "\n".join(rows)] if rows else []
+
+
+def skipped_by_reason(done: Parts, mark: str = "") -> list[tuple[str, str]]:
+    """What could not be run with the parts it belongs to, one row for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, record in done.items():
+        for what, why in record["skipped"].items():
+            reasons.setdefault(why.rstrip("."), []).append(f"{what} ({mark}{name}{mark})")
+    return [(", ".join(names), why) for why, names in reasons.items()]
+
+
+def counted(claims: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims there are of each verdict: `12 hold`."""
+    counts = Counter(claim["verdict"] for claim in claims)
+    return ", ".join(f"{word}: {counts[word]}" for word in VERDICTS if counts[word])
+
+
+def claims_in(done: Parts) -> list[Mapping[str, Any]]:
+    """The claims of all parts."""
+    return [claim for record in done.values() for claim in record["claims"]]
+
+
+def _verdicts(experiment: "Experiment", done: Parts, detail: Detail) -> list[str]:
+    """The verdicts: all of them, or counts and those that need a look."""
+    claims = claims_in(done)
+    if not claims:
+        return []
+    said = f"{len(claims)} claims. {counted(claims)}. {RULE}"
+    if any(map(_older, claims)):
+        said += f" {OLDER_RULE}"
+    lines = ["## What the source says, and what we found", said]
+    if detail.claims is None:
+        return [*lines, claims_table(claims)]
+    lines.append(_counts(experiment, done))
+    others = [c for word in WORST_FIRST for c in claims if c["verdict"] == word]
+    shown = others[: detail.claims]
+    if shown:
+        rest = f" ({len(shown)} of {len(others)})" if len(shown) < len(others) else ""
+        lines += [f"Those that do not hold, or not in full{rest}:", claims_table(shown)]
     return lines
 
 
-def _comparisons(rows: list[Mapping[str, Any]]) -> str:
+def _counts(experiment: "Experiment", done: Parts) -> str:
+    """The verdicts by part, each with a link to its claims."""
+    rows = []
+    for part in experiment.parts:
+        claims = done[part.name]["claims"] if part.name in done else []
+        if claims:
+            counts = Counter(claim["verdict"] for claim in claims)
+            link = f"[{part.name}]({part.name}.md)"
+            rows.append([link, *(str(counts[word] or "–") for word in VERDICTS)])
+    return table(["part", *VERDICTS], rows)
+
+
+def _part(name: str, record: Mapping[str, Any], detail: Detail) -> list[str]:
+    """A part in short: text, pictures, published numbers beside ours, and a link to the rest."""
+    figures = list(record["figures"].items())
+    shown = figures[: detail.pictures]
+    rows = record["comparisons"]
+    link = f"[{_behind(len(figures) - len(shown))}]({name}.md)"
+    lines = [f"## {record['title']}", " ".join(filter(None, [short(record["text"]), link]))]
+    for file, caption in shown:
+        below = f"\n*{caption}*" if caption and detail.captions else ""
+        lines.append(f"![{caption}]({file}){below}")
+    if rows[: detail.rows]:
+        lines.append(comparisons(_spread(rows, detail.rows)))
+    return lines
+
+
+def _behind(pictures: int) -> str:
+    """What the page of a part has beside the summary."""
+    more = f"{pictures} more picture{'s' * (pictures > 1)}, all" if pictures else "All"
+    return f"{more} numbers and words"
+
+
+def _spread(rows: Sequence[Any], most: int) -> Sequence[Any]:
+    """At most so many rows, at even distances."""
+    count = min(most, len(rows))
+    return [rows[place * len(rows) // count] for place in range(count)]
+
+
+def short(text: str, most: int = WORDS) -> str:
+    """The first paragraph of a text in one line; whole sentences of it where it is long."""
+    first = " ".join(text.strip().split("\n\n", 1)[0].split())
+    if first.startswith(("|", "#", "- ")):
+        return ""
+    if len(first) <= most:
+        return first
+    kept = ""
+    for sentence in re.split(r"(?<=[.!?]) (?=[A-Z*`])", first):
+        if len(kept) + len(sentence) > most:
+            break
+        kept = f"{kept} {sentence}".strip()
+    return kept or first[:most].rsplit(" ", 1)[0] + " ..."
+
+
+def part_page(
+    experiment: "Experiment", settings: "Settings", name: str, record: Mapping[str, Any]
+) -> str:
+    """All that a part found: words, pictures, published numbers and claims with their rules."""
+    made = f"`{command(experiment, settings)} --part {name}`{_took(record['seconds'])}"
+    lines = [f"# {record['title']}", f"[{experiment.title}](summary.md). Made by {made}."]
+    lines += skipped_lines({name: record})
+    if record["text"]:
+        lines.append(record["text"].strip())
+    for file, caption in record["figures"].items():
+        lines.append(f"![{caption}]({file})")
+        if caption:
+            lines.append(f"*{caption}*")
+    if record["comparisons"]:
+        lines += ["## Published, and here", comparisons(record["comparisons"])]
+    if record["claims"]:
+        lines += ["## What the source says, and what we found", claims_table(record["claims"])]
+    return "\n\n".join(lines) + "\n"
+
+
+def comparisons(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Published numbers beside ours."""
     cells = [[r["what"], _number(r["published"]), _number(r["ours"]), r["note"]] for r in rows]
     return table(["number", "published", "here", "note"], cells)
 
 
-def _claims(claims: list[Mapping[str, Any]]) -> str:
-    cells = [[c["source"], c["sentence"], c["measured"], c["verdict"]] for c in claims]
-    return table(["where", "the source says", "measured", "verdict"], cells)
+def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Claims with their verdicts, and the numbers and limits that these follow from."""
+    cells = [[c["source"], c["sentence"], _word(c), c["measured"]] for c in claims]
+    return table(["where", "the source says", "verdict", "measured, and the limit"], cells)
+
+
+def _older(claim: Mapping[str, Any]) -> bool:
+    return claim.get("rule") == "older"
+
+
+def _word(claim: Mapping[str, Any]) -> str:
+    """The verdict; one that no facts stand behind is marked."""
+    return f"{claim['verdict']} (older rule)" if _older(claim) else str(claim["verdict"])
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Part `blobs`: entropy of a small ReLU network on nine blobs, and how its gradient falls away."""
+"""Part `blobs`: figure 1, a small ReLU network on nine blobs: entropy, pieces, gradient."""
 
 from functools import cache
 from typing import Any
@@ -6,17 +6,20 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from nescio import nets
 from nescio.data import blobs as draw_blobs
 from nescio.geometry.affine_maps import monotone
+from nescio.geometry.regions.regions_value import Regions
 from nescio.metrics import accuracy
 from nescio.models.model import Model
-from nescio.report.plots.look import add_title, with_look
+from nescio.report.plots.look import GRAY, add_title, with_look
 from nescio.training.train import train
 from nescio_papers.kit import Comparison, Findings, Settings, median, percent, share
 from nescio_papers.know_your_limits.judging import over_trainings
 from nescio_papers.know_your_limits.models import Network, Pair, choose
+from nescio_papers.know_your_limits.piece_figures import draw_pieces, found
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
     Field,
@@ -35,6 +38,7 @@ from nescio_papers.know_your_limits.surfaces import (
 CLASSES = 9
 RING = 4.0  # the outer ring begins here, in the larger coordinate
 FIGURE = "figure-1.png"
+STEPS = {False: (0.1, 0.05), True: (0.2, 0.2)}  # by quick: of the numbers, as in the paper; drawn
 
 
 @cache
@@ -59,20 +63,26 @@ def _network(model: Model, which: int) -> Network:
 
 
 def blobs(settings: Settings) -> Findings:
-    """Figures 1a and 1c: entropy on [-5, 5]^2 and the norm of its gradient."""
+    """Figure 1: entropy on [-5, 5]^2, the linear regions, and the norm of its gradient."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     network = _network(model, 0)
-    grid = Grid((-5, 5, -5, 5), 0.2 if settings.quick else 0.1)
-    field = fields(network, grid.points, [ENTROPY], settings.base)[ENTROPY]
+    grid, fine = (Grid((-5, 5, -5, 5), step) for step in STEPS[settings.quick])
+    field, drawn = (
+        fields(network, one.points, [ENTROPY], settings.base)[ENTROPY] for one in (grid, fine)
+    )
     numbers = _numbers(network, data, grid, field, settings.base)
     starts = monotone(model, grid.points).monotone  # (M, N): no entry of V is exactly zero
     numbers["zero_of_starts"] = [share(~of_start) for of_start in starts]
     numbers["zero"] = numbers["zero_of_starts"][0]
+    inside = found(model.member(0))
+    numbers["pieces"], numbers["unbounded"] = len(inside), int(inside.unbounded.sum())
     numbers["starts"] = _over_starts(model, data, grid, settings.base)
     caption = (
-        f"A 2-5-5-9 ReLU network on nine blobs. Left: predictive entropy; "
+        f"A 2-5-5-9 ReLU network on nine blobs. a: predictive entropy; "
         f"{percent(numbers['ring_below_tenth'])} of the outer ring (|x| > 4) is below a tenth of "
-        f"the maximum. Right: the norm of its gradient; the median is "
+        f"the maximum. b: its {numbers['pieces']} linear regions, exactly; "
+        f"{numbers['unbounded']} have no end (hatched); black: the decision boundary. c: the norm "
+        "of the gradient of the entropy, on a logarithmic scale; the median is "
         f"{numbers['gradient_box']:.2g} in the box of the data and "
         f"{numbers['gradient_ring']:.2g} in the outer ring."
     )
@@ -80,7 +90,7 @@ def blobs(settings: Settings) -> Findings:
     note = f"mean of {model.members} starts; {numbers['zero'] * 100:.1f} for the one in the figure"
     return Findings(
         numbers=numbers,
-        figures={FIGURE: _figure(grid, field, data, settings, numbers)},
+        figures={FIGURE: _figure(fine, drawn, inside, data, settings, numbers)},
         captions={FIGURE: caption},
         comparisons=[
             Comparison("figure 1: points with a zero entry in V (%)", 6.3, zero, note=note)
@@ -131,21 +141,39 @@ def _numbers(network: Network, data: Pair, grid: Grid, field: Field, base: float
 
 @with_look
 def _figure(
-    grid: Grid, field: Field, data: Pair, settings: Settings, numbers: dict[str, Any]
+    grid: Grid,
+    field: Field,
+    inside: Regions,
+    data: Pair,
+    settings: Settings,
+    numbers: dict[str, Any],
 ) -> Figure:
-    figure = Figure(figsize=(10.8, 5.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    images = (
-        draw_values(left, grid, field.value, field.value.max()),
-        draw_slopes(right, grid, field.slope),
+    figure = Figure(figsize=(13.2, 5.5), layout="constrained")
+    left, middle, right = axes = figure.subplots(1, 3, sharey=True)
+    images = {
+        left: draw_values(left, grid, field.value, field.value.max()),
+        right: draw_slopes(right, grid, field.slope),
+    }
+    draw_pieces(middle, inside)
+    titles = (
+        "a  entropy",
+        f"b  {numbers['pieces']} linear regions",
+        "c  norm of the gradient of the entropy",
     )
-    labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
-    titles = "a  entropy", "c  norm of the gradient of the entropy"
-    for axis, image, label, title in zip((left, right), images, labels, titles, strict=True):
-        draw_data(axis, data, 14)
-        axis.set(xlabel="$x_1$", ylabel="$x_2$")
+    for axis, title in zip(axes, titles, strict=True):
+        draw_data(axis, data, 8)
+        axis.set(xlabel="$x_1$", xlim=grid.box[:2], ylim=grid.box[2:], aspect="equal")
         axis.set_title(title, loc="left")
-        figure.colorbar(image, ax=axis, label=label, shrink=0.85)
+        axis.grid(visible=False)
+    left.set_ylabel("$x_2$")
+    labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
+    for (axis, image), label in zip(images.items(), labels, strict=True):
+        figure.colorbar(image, ax=axis, label=label, location="bottom", shrink=0.85)
+    marks = [
+        Patch(facecolor="white", edgecolor=GRAY, hatch="//", label="has no end"),
+        Patch(facecolor="black", label="decision boundary"),
+    ]
+    figure.legend(handles=marks, loc="lower center", bbox_to_anchor=(0.51, 0.06), ncols=2)
     add_title(
         figure,
         f"Far from the nine blobs the network is sure: {percent(numbers['ring_below_tenth'])} of "

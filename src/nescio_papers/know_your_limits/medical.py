@@ -11,7 +11,7 @@ from nescio.core import NescioError, kept
 from nescio.metrics import accuracy
 from nescio.monitoring import shift
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
-from nescio_papers.kit.experiment import Findings, Settings
+from nescio_papers.kit.experiment import Findings, Settings, absent
 from nescio_papers.kit.shares import between, mean_range
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
@@ -47,7 +47,7 @@ def medical(settings: Settings) -> Findings:
     except NescioError as error:
         if "NESCIO_DATA" not in str(error):
             raise
-        return Findings(text=f"Not run: {error}. Then delete {PART}.json and run the part again.")
+        return absent("A table of patients", str(error))
     return Findings(
         numbers=result,
         figures={FIGURE: _figure(result), SCALED: _scaled_figure(result)},

@@ -34,7 +34,7 @@ WIDTHS, RATE, RATE_OF_DROPOUT = (25, 25, 25), 0.000538, 0.000526  # table 1 of t
 P_PLAIN, P_DROPOUT = 0.014552, 0.205046
 RATE_OF_BAYES = 1e-2  # the paper names none
 # The prior of the authors' code: of two normal distributions, the first with this share.
-MIXTURE_PRIOR: Mapping[str, Any] = {"share": 0.196422, "prior_spread": 0.606531, "narrow": 0.904837}
+MIXTURE_PRIOR: dict[str, Any] = {"share": 0.196422, "prior_spread": 0.606531, "narrow": 0.904837}
 # Prior variances of Pearce et al. for classification: wide first layer, 1 / width, 5 / width.
 PRIOR = {"0.*": 7.5, "9.weight": 0.2, "*.bias": 1.0, "*": 0.04}
 

@@ -16,7 +16,7 @@ from nescio.metrics import accuracy
 from nescio.models.model import Model
 from nescio.training.train import train
 from nescio_papers.data import japanese_vowels, uci
-from nescio_papers.kit import Findings, Settings, between, folder_of, slug, table
+from nescio_papers.kit import Findings, Settings, absent, between, folder_of, slug, table
 from nescio_papers.know_your_limits.ranks import Numbers, joined, ranked
 
 PART = "other-inputs"
@@ -38,7 +38,7 @@ def other_inputs(settings: Settings) -> Findings:
     except NescioError as error:
         if "NESCIO_DATA" not in str(error):
             raise
-        return Findings(text=f"Not run: {error}. Then delete {PART}.json and run the part again.")
+        return absent("A table or a set of sequences", str(error))
     numbers = {
         "sequences": {
             "accuracy": float(np.mean([one["accuracy"] for one in spoken])),

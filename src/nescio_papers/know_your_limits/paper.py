@@ -28,8 +28,8 @@ from nescio_papers.know_your_limits.tessellation import pieces
 Run = Callable[[Settings], Findings]
 Judge = Callable[[Mapping[str, Any]], Sequence[Claim]]
 PARTS: tuple[tuple[str, str, Run], ...] = (
-    ("blobs", "Nine blobs: entropy and its gradient (figures 1a, 1c)", blobs),
-    ("pieces", "Nine blobs: the exact linear pieces (figure 1b)", pieces),
+    ("blobs", "Nine blobs: entropy, its gradient, and the linear regions (figure 1)", blobs),
+    ("pieces", "Nine blobs: counts of linear regions over twenty starts (figure 1b)", pieces),
     ("models", "Half-moons: accuracy of all models, with two budgets", models),
     ("surfaces", "Half-moons: uncertainty over the plane (figures 3, 5, 6)", surfaces),
     ("rays", "Measures along axis rays, to a million times the input", rays),
@@ -66,7 +66,6 @@ def know_your_limits() -> Experiment:
         source="Ulmer and Cinà, Know Your Limits: Uncertainty Estimation with ReLU Classifiers "
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no extras; medical and other-inputs need data sets: see `nescio data list`",
-        minutes=(2, 25),
         parts=tuple(
             Part(name, title, one_thread()(run), judge=JUDGES.get(name))
             for name, title, run in PARTS

@@ -1,15 +1,17 @@
-"""The picture of the linear pieces of two networks, and of the counts of many."""
+"""The picture of the linear regions of two networks, and of the counts of many."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from torch import Tensor
+from torch import Tensor, nn
 
+from nescio.geometry.regions.regions import regions
 from nescio.geometry.regions.regions_value import Regions
 from nescio.report.plots.look import COLORS, GRAY, MARKERS, add_title, with_look
 from nescio_papers.know_your_limits.models import Pair
@@ -28,10 +30,10 @@ def figure_of_pieces(
     """Two networks with their pieces, and the counts of all starts below."""
     figure = Figure(figsize=(10.8, 8.2), layout="constrained")
     axes = figure.subplot_mosaic("ab;cc", height_ratios=(3.3, 1))
-    titles = "b  figure 1", "most zero entries"
+    titles = "figure 1", "most zero entries"
     for name, title, (_, inside) in zip("ab", titles, shown, strict=True):
         axis = axes[name]
-        _draw(axis, inside)
+        draw_pieces(axis, inside)
         draw_data(axis, data, 7)
         free = int(inside.unbounded.sum())
         axis.set_title(f"{title}: {len(inside)} pieces, {free} unbounded", loc="left")
@@ -52,7 +54,15 @@ def figure_of_pieces(
     return figure
 
 
-def _draw(axis: Any, inside: Regions) -> None:
+def found(net: nn.Module, box: Any = BOX, *, merge: bool = False) -> Regions:
+    """The pieces of one network."""
+    result = regions(net, box, merge=merge)
+    assert isinstance(result, Regions)
+    return result
+
+
+def draw_pieces(axis: Axes, inside: Regions) -> None:
+    """Pieces in pale colors, hatched where they have no end, and the decision boundary."""
     outlines = [polygon.numpy() for polygon in inside.polygons]
     colors = [PALE[i] for i in colored(inside)]
     axis.add_collection(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio.core import Categorical, measures
-from nescio.report.plots.look import COLORS, add_title
+from nescio.report.plots.look import COLORS, GRAY, add_title
 from nescio_papers.know_your_limits.models import Network, Pair
 
 Floats = NDArray[np.float64]
@@ -71,7 +71,7 @@ class Field:
 def fields(network: Network, x: Tensor, names: Sequence[str], base: float) -> dict[str, Field]:
     """Measures and gradient norms at points `(N, D)`, by autograd in float64 from logits.
 
-    The gradient is the chain rule: of the measure in the logits, times V of each network. So many
+    The gradient is the chain rule: of the measure in the logits, times V of each network. All
     measures cost one pass through the networks.
     """
     parts = [_chunk(network, part, names, base) for part in _split(network, x)]
@@ -199,6 +199,7 @@ class Panel:
     values: Floats
     gradient: bool = False
     side: str = ""  # beside the vertical axis
+    note: str = ""  # in the lower left corner
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,32 +227,54 @@ class Sheet:
 
 
 def sheet(
-    rows: Sequence[Sequence[Panel]], grids: Mapping[bool, Grid], data: Pair, base: float, title: str
+    rows: Sequence[Sequence[Panel]],
+    grids: Mapping[bool, Grid],
+    data: Pair,
+    base: float,
+    title: str,
+    *,
+    panel: tuple[float, float] = (3.3, 3.1),
 ) -> Sheet:
-    """Maps in rows and columns with the training points on top; grids for values and gradients."""
-    columns, wide = len(rows[0]), len(rows) > 2
-    size = (max(10.8, 3.3 * columns + 0.4), 3.1 * len(rows) + 1.8)
+    """Maps in rows and columns with the training points on top; grids for values and gradients.
+
+    rows: panels, row by row.
+    grids: the grid of gradients (True) and of values (False).
+    data: training points.
+    base: unit of entropies.
+    title: title of the figure.
+    panel: width and height of a panel, in inches.
+    """
+    columns = len(rows[0])
+    size = (max(10.8, panel[0] * columns + 0.4), panel[1] * len(rows) + 1.8)
     engine = ConstrainedLayoutEngine(rect=(0, 0.006, 1, 0.994))
     figure = Figure(figsize=size, layout=engine)
     axes = figure.subplots(len(rows), columns, squeeze=False)
     images: list[list[Any]] = []
     for i, row in enumerate(rows):
+        # rows of one kind share their axis
+        below = i == len(rows) - 1 or rows[i + 1][0].gradient != row[0].gradient
         images.append([])
-        for j, panel in enumerate(row):
-            axis, grid = axes[i, j], grids[panel.gradient]
-            if panel.gradient:
-                image = draw_slopes(axis, grid, panel.values)
-            else:
-                image = draw_values(axis, grid, panel.values, top(panel.measure, base))
-            images[-1].append(image)
-            draw_data(axis, data, 3)
-            axis.set_title(panel.title, loc="left")
-            below = i == len(rows) - 1 or not wide  # rows of one kind share their axis
-            axis.set(xlabel="$x_1$" if below else None, aspect="auto")
-            axis.set_ylabel(panel.side or ("$x_2$" if j == 0 else ""))
-            axis.tick_params(labelbottom=below, labelleft=j == 0)
+        for j, one in enumerate(row):
+            images[-1].append(_panel(axes[i, j], one, grids[one.gradient], data, base))
+            axes[i, j].set(xlabel="$x_1$" if below else None, aspect="auto")
+            axes[i, j].set_ylabel(one.side or ("$x_2$" if j == 0 else ""))
+            axes[i, j].tick_params(labelbottom=below, labelleft=j == 0)
     add_title(figure, title)
     return Sheet(figure, axes, images)
+
+
+def _panel(axis: Axes, panel: Panel, grid: Grid, data: Pair, base: float) -> Any:
+    """One map with its points, its title and its note; returns what is drawn."""
+    if panel.gradient:
+        image = draw_slopes(axis, grid, panel.values)
+    else:
+        image = draw_values(axis, grid, panel.values, top(panel.measure, base))
+    draw_data(axis, data, 3)
+    axis.set_title(panel.title, loc="left")
+    if panel.note:
+        box = {"facecolor": "white", "edgecolor": GRAY, "alpha": 0.85, "boxstyle": "round,pad=0.3"}
+        axis.text(0.03, 0.04, panel.note, fontsize=9, transform=axis.transAxes, bbox=box)
+    return image
 
 
 def gradient_label(*, short: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Part `pieces`: the exact linear pieces of the network on nine blobs, over twenty starts."""
+"""Part `pieces`: the exact linear regions of networks on nine blobs, over twenty starts."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,19 +7,23 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from nescio.geometry.regions.regions import regions
 from nescio.geometry.regions.regions_value import Regions
 from nescio_papers.kit import Comparison, Findings, Settings, median, numbers_of, percent
 from nescio_papers.know_your_limits.blobs import trained_blobs
-from nescio_papers.know_your_limits.piece_figures import BOX, PUBLISHED, figure_of_pieces, has_zero
+from nescio_papers.know_your_limits.piece_figures import (
+    PUBLISHED,
+    figure_of_pieces,
+    found,
+    has_zero,
+)
 from nescio_papers.know_your_limits.surfaces import Bools
 
-FIGURE = "figure-1b.png"
+FIGURE = "pieces.png"
 PUBLISHED_ZERO = 6.3  # per cent of the points of the plot with a zero entry in V
 
 
 def pieces(settings: Settings) -> Findings:
-    """Figure 1b: counts, unbounded pieces, bounds, and where V has a zero entry, as areas."""
+    """Counts, unbounded pieces, bounds, and where V has a zero entry, as areas."""
     model, data = trained_blobs(settings.seed, 5 if settings.quick else 20)
     rows = counted(settings)
     numbers = _summary(rows)
@@ -34,8 +38,8 @@ def pieces(settings: Settings) -> Findings:
         numbers=numbers,
         figures={FIGURE: figure_of_pieces(shown, rows, data)},
         captions={
-            FIGURE: f"The {first['pieces in the box']} linear pieces of the network of figure 1 in "
-            f"[-5, 5]^2; hatched: {first['unbounded in the box']} that go on without end. Black: "
+            FIGURE: f"The {first['pieces in the box']} linear regions of the network of figure 1 "
+            f"in [-5, 5]^2; hatched: {first['unbounded in the box']} without end. Black: "
             "its decision boundary. Beside it the start with the largest area on which V has a "
             f"zero entry ({percent(rows[most]['zero area'])}, outlined). Below: counts of "
             f"{len(rows)} starts, median {box['median']:g}, {box['low']} to {box['high']}; the "
@@ -44,13 +48,6 @@ def pieces(settings: Settings) -> Findings:
         comparisons=_comparisons(rows, numbers),
         text=_text(rows, numbers),
     )
-
-
-def found(net: nn.Module, box: Any = BOX, *, merge: bool = False) -> Regions:
-    """The pieces of one network."""
-    result = regions(net, box, merge=merge)
-    assert isinstance(result, Regions)
-    return result
 
 
 @cache

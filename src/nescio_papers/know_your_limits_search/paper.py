@@ -81,7 +81,6 @@ def know_your_limits_search() -> Experiment:
         title="Hyper-parameters for half-moons: up to 200 evaluations per model",
         source=SOURCE,
         needs="Optuna: pip install nescio[search]",
-        minutes=(1, 5),
         parts=(Part("search", "Random search over table 2, beside table 1", search, judge=judge),),
     )
 

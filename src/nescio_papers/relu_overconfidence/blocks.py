@@ -20,6 +20,9 @@ from nescio_papers.relu_overconfidence.published import (
 
 LETTERS, STRICT = "letters", "letters without O, I, S, Z"
 EMNIST_STRICT = "EMNIST without O, I, S, Z"
+KANA, TINY = "Kuzushiji-MNIST", "Tiny-ImageNet without CIFAR-10's classes"
+IMAGENET = "Imagenet-"
+NUMBERS = {**WHOLE, "test": 2000}  # of SVHN: the other digits of the test file train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class Block:
     radius: float  # of the attack on test images
     step: float
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # our row -> the published row
+    options: Mapping[str, Any] = field(default_factory=lambda: WHOLE)  # of the data set
 
     @property
     def part(self) -> str:
@@ -44,10 +48,12 @@ COLOR = {
     "CIFAR-10": OODSet(data="cifar10", options=WHOLE),
     "CIFAR-100": OODSet(data="cifar100", options=WHOLE),
     "LSUN CR": OODSet(data="lsun_classroom"),
-    "Imagenet-": OODSet(data="imagenet_minus"),
+    IMAGENET: OODSet(data="imagenet_minus"),
+    TINY: OODSet(data="tiny_imagenet", options={"without": "cifar10"}),
 }
 GRAY = {
     "FMNIST": OODSet(data="fashion_mnist", options=WHOLE),
+    KANA: OODSet(data="kuzushiji_mnist", options=WHOLE),
     "EMNIST": OODSet(data="emnist_letters", options=WHOLE),
     EMNIST_STRICT: OODSet(data="emnist_letters", options={**WHOLE, "without": "OISZ"}),
     LETTERS: OODSet(data="letters"),
@@ -56,9 +62,17 @@ GRAY = {
 }
 
 
-def _color(name: str, data: str) -> Block:
+def _color(name: str, data: str, options: Mapping[str, Any] = WHOLE) -> Block:
     others = {row: source for row, source in COLOR.items() if row != name}
-    return Block(name=name, data=data, ood=others, radius=0.1, step=0.0025)
+    return Block(
+        name=name,
+        data=data,
+        ood=others,
+        radius=0.1,
+        step=0.0025,
+        stand_ins={TINY: IMAGENET},
+        options=options,
+    )
 
 
 BLOCKS = {
@@ -70,7 +84,7 @@ BLOCKS = {
         step=0.0075,
         stand_ins=dict.fromkeys((EMNIST_STRICT, LETTERS, STRICT), "EMNIST"),
     ),
-    "SVHN": _color("SVHN", "svhn"),
+    "SVHN": _color("SVHN", "svhn", NUMBERS),
     "CIFAR-10": _color("CIFAR-10", "cifar10"),
     "CIFAR-100": _color("CIFAR-100", "cifar100"),
 }
@@ -78,7 +92,7 @@ BLOCKS = {
 
 def in_data(block: Block, budget: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    whole = all_images(block.data, test=budget.test)
+    whole = all_images(block.data, test=budget.test, options=block.options)
     if isinstance(whole, Absent):
         return whole
     x, y = whole.train
@@ -98,7 +112,7 @@ def probes(block: Block, in_dist: InData, budget: Budget, settings: Settings) ->
         noise,
         budget.attacked[block.name],
         steps=budget.noise_steps,
-        restarts=budget.restarts,
+        restarts=budget.restarts[block.name],
         seed=settings.seed,
     )
     near_data = AdversarialSamples(

@@ -1,27 +1,32 @@
-"""What a run keeps: every trained network, and every cell of table 1, each in a file of its own.
+"""What a run keeps: every trained network, and every cell of table 1, each in its own file.
 
-A killed run goes on: a network from its checkpoint, the table from the first cell that is missing.
+A killed run resumes: a network from its checkpoint, the table from the first cell that is missing.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nescio.core import DataSet, Prediction, Row, digest, kept, make_folder
+from nescio.core import DataSet, Floats, Prediction, Row, digest, kept, make_folder
+from nescio.core.registry import measures
 from nescio.evaluation import Comparison, compare
+from nescio.evaluation.answers import as_classification
 from nescio.evaluation.compare import Absent
-from nescio.evaluation.compare.ood_inputs import Probe, describe
+from nescio.evaluation.compare.ood_inputs import Probe, describe, pieces
 from nescio.models.model import Model
 from nescio.training.train import train
 from nescio_papers.kit import InData, Settings, folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block
-from nescio_papers.relu_overconfidence.budgets import budget
-from nescio_papers.relu_overconfidence.methods import RECIPES
+from nescio_papers.relu_overconfidence.budgets import Stated, budget
+from nescio_papers.relu_overconfidence.methods import PLAIN, RECIPES
 from nescio_papers.relu_overconfidence.stronger import Stronger
 
 
@@ -61,32 +66,80 @@ class Remembering:
         return self.model.answer(x)
 
 
-def trained(settings: Settings, block: Block, column: str, in_dist: InData) -> Trained:
-    """The network of a column, trained once for all parts."""
-    recipe, x, sizes = RECIPES[block.name], in_dist.train[0], budget(settings)
-    loss = recipe.losses[column](x, settings.seed)
-    folder = folder_of(settings, block.part) / slug(column)
+def trained(
+    settings: Settings, block: Block, column: str, in_dist: InData, seed: int = 0
+) -> Trained:
+    """The network of a column, trained once for all parts.
+
+    seed: which of the seeds of the budget, from 0.
+    """
+    recipe, plan = RECIPES[block.name], plan_of(settings, block, column)
+    x, y = (part[: plan.images] for part in in_dist.train)
+    options, drawn = dict(plan.options), settings.seed + seed
+    if column in recipe.start:
+        options["start"] = trained(settings, block, recipe.start[column], in_dist, seed).model
+    folder = folder_of(settings, block.part) / of_seed(column, seed)
     return timed_training(
         lambda: train(
-            lambda: recipe.net(in_dist.shape, in_dist.classes),
-            in_dist.train,
-            loss=loss,
-            epochs=sizes.epochs[block.name],
-            batch_size=sizes.batch,
-            seed=settings.seed,
+            lambda: recipe.nets.get(column, recipe.net)(in_dist.shape, in_dist.classes),
+            (x, y),
+            loss=recipe.losses[column](x, drawn),
+            epochs=plan.epochs,
+            batch_size=budget(settings).batch,
+            seed=drawn,
             run=folder,
             checkpoint_seconds=60,
             progress=False,
-            **recipe.options,
+            **options,
         ),
         folder,
     )
 
 
+@dataclass(frozen=True)
+class ColumnPlan:
+    """How long a network trains, on how many images, and with which options."""
+
+    images: int
+    epochs: int
+    options: Mapping[str, Any]
+
+
+def plan_of(settings: Settings, block: Block, column: str) -> ColumnPlan:
+    """The budget of a column: that of its block, its stated one, or that of its recipe."""
+    recipe, sizes = RECIPES[block.name], budget(settings)
+    options = {**recipe.options, **recipe.own.get(column, {})}
+    most = sizes.epochs[block.name]
+    own = options.pop("epochs", most)
+    epochs = min(own, most) if settings.quick else own
+    stated = sizes.stated.get(column, Stated(sizes.train[block.name], epochs))
+    return ColumnPlan(stated.images, stated.epochs, options)
+
+
+def seeds_of(settings: Settings, block: Block, column: str) -> range:
+    """The seeds that a column is trained with."""
+    repeated = column in RECIPES[block.name].repeated
+    return range(budget(settings).seeds[block.name] if repeated else 1)
+
+
+def of_seed(column: str, seed: int) -> str:
+    """The name of the files of a column; those of the first seed have no number."""
+    return f"{slug(column)}-{seed}" if seed else slug(column)
+
+
 def difference(settings: Settings, block: Block, in_dist: InData) -> str:
     """What differs from the paper's networks, in words."""
-    epochs, images = budget(settings).epochs[block.name], len(in_dist.train[0])
-    return f"{RECIPES[block.name].words}, {images:,} training images, {epochs} of 100 epochs"
+    recipe, images = RECIPES[block.name], len(in_dist.train[0])
+    plans = {column: plan_of(settings, block, column) for column in recipe.columns}
+    usual = plans[PLAIN].epochs
+    words = f"{recipe.words}, {images:,} training images, {usual} of 100 epochs"
+    others = [
+        f"{column}: {min(plan.images, images):,} images, {plan.epochs} epochs"
+        + (f" from the network of {recipe.start[column]}" if column in recipe.start else "")
+        for column, plan in plans.items()
+        if plan.epochs != usual or plan.images < images or column in recipe.start
+    ]
+    return "; ".join([words, *others])
 
 
 def timed_training(run: Callable[[], Model], folder: Path) -> Trained:
@@ -98,6 +151,31 @@ def timed_training(run: Callable[[], Model], folder: Path) -> Trained:
     return Trained(model, kept(path, {}, lambda: seconds))
 
 
+@dataclass(frozen=True, eq=False)
+class TableCell:
+    """One predictor on one row: its numbers, and the score of each input."""
+
+    table: Comparison
+    scores: Floats  # less the log-odds of the most probable class: larger is further out
+
+
+@dataclass(frozen=True, eq=False)
+class Recorder:
+    """A predictor that writes down the score of every input it is asked about."""
+
+    model: Remembering
+    scores: list[Tensor] = field(default_factory=list)
+
+    def __call__(self, x: Tensor) -> Prediction:
+        prediction = self.model(x)
+        self.scores.append(measures["log_odds"](as_classification(prediction)))
+        return prediction
+
+    def answer(self, x: Tensor) -> Prediction:
+        """With gradients, for attacks; not written down."""
+        return self.model.answer(x)
+
+
 def cell(
     settings: Settings,
     block: Block,
@@ -106,7 +184,8 @@ def cell(
     in_dist: InData,
     row: str,
     probe: Probe | Stronger,
-) -> Comparison:
+    seed: int = 0,
+) -> TableCell:
     """One predictor on one row: read if it was measured before, otherwise measured and kept."""
     text = probe.description if isinstance(probe, Stronger) else describe(probe)
     options: dict[str, Any] = {
@@ -118,17 +197,17 @@ def cell(
         "weights": network.digest,
         "in_dist": digest(*in_dist.test),
         "ood": digest(probe) if isinstance(probe, Tensor) else text,
+        "holds": "scores",
         **options,
     }
-    folder = folder_of(settings, block.part) / "cells"
-    path = make_folder(folder) / f"{slug(column)}--{slug(row)}.json"
 
     def make() -> dict[str, Any]:
         given = probe.make(network.model, in_dist) if isinstance(probe, Stronger) else probe
         none = isinstance(given, Tensor) and not len(given)
-        rows = {row: Absent(text) if none else given}
-        subject = {column: network.remembering}
-        table = compare(subject, in_dist.test, rows, task="confidence", progress=False, **options)
+        rows, subject = {row: Absent(text) if none else given}, Recorder(network.remembering)
+        table = compare(
+            {column: subject}, in_dist.test, rows, task="confidence", progress=False, **options
+        )
         if isinstance(probe, Stronger):  # as many inputs as each network gets wrong
             own = DataSet(name=row, kind="adversarial", description=text)
             sets = tuple(own if one.name == row else one for one in table.sets)
@@ -136,6 +215,51 @@ def cell(
         if none:
             count = Row(subject=column, data=row, metric="samples", value=0.0)
             table = replace(table, rows=(*table.rows, count))
-        return table.to_json()
+        asked = torch.cat(subject.scores)[len(in_dist.test[0]) :]
+        return {"table": table.to_json(), "scores": _written(asked)}
 
-    return Comparison.from_json(kept(path, key, make))
+    found = kept(_path(settings, block, column, seed, row), key, make)
+    return TableCell(
+        Comparison.from_json(found["table"]), np.array(found["scores"], dtype=np.float64)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OnData:
+    """One predictor on the test images of its own block."""
+
+    scores: Floats
+    wrong: NDArray[np.bool_]
+
+
+def on_data(
+    settings: Settings, block: Block, column: str, network: Trained, in_dist: InData, seed: int = 0
+) -> OnData:
+    """The score of each test image, and whether its label is wrong; kept."""
+    x, y = in_dist.test
+    key = {"weights": network.digest, "in_dist": digest(x, y)}
+
+    def make() -> dict[str, Any]:
+        recorder = Recorder(network.remembering)
+        with torch.no_grad():
+            answers = [as_classification(recorder(piece)) for piece in pieces(x)]
+        labels = torch.cat([one.log_probs.argmax(-1) for one in answers])
+        return {
+            "scores": _written(torch.cat(recorder.scores)),
+            "wrong": (labels != y).nonzero()[:, 0].tolist(),
+        }
+
+    found = kept(_path(settings, block, column, seed, block.name), key, make)
+    wrong = np.zeros(len(x), dtype=bool)
+    wrong[found["wrong"]] = True
+    return OnData(np.array(found["scores"], dtype=np.float64), wrong)
+
+
+def _path(settings: Settings, block: Block, column: str, seed: int, row: str) -> Path:
+    folder = make_folder(folder_of(settings, block.part) / "cells")
+    return folder / f"{of_seed(column, seed)}--{slug(row)}.json"
+
+
+def _written(scores: Tensor) -> list[float]:
+    """Seven digits: those of float32."""
+    return [float(f"{score:.7g}") for score in scores.tolist()]

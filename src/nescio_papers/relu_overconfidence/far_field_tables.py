@@ -13,14 +13,14 @@ Numbers = Mapping[str, Any]
 NO_MNIST = "No MNIST: NESCIO_DATA names no folder that holds it, so only digits are shown. "
 ALPHAS = """\
 Rays are alpha x for uniform noise x in [0, 1]^d and alpha >= 1. The smallest alpha with 99.9 %
-confidence is exact up to float64 rounding. The last two columns: how sure the networks are of the
+confidence is exact up to float64 rounding. The last two columns: the confidence on the
 noise as it is, and the share above 95 % after the scaled image is cut to [0, 1]^d, of those that
-reach 99.9 %.
+reach 99.9 %. The published LeNet was trained for a hundred epochs; the networks here are smaller.
 """
 REASON = """\
 Why some rays never get there: the network is constant far out (dead), two classes grow equally
 fast (tie), rounding leaves it open (undecided), or the members of an average end with different
-classes. Beyond the last breakpoint the logits are affine for ever.
+classes. Beyond the last breakpoint the logits are affine forever.
 """
 SEARCHES = """\
 Searches that are often used instead, on the noise images and on directions with both signs: a
@@ -28,7 +28,7 @@ bisection between 1 and 1e6, which is right only where confidence crosses the le
 of 600 factors in float32, whose steps are {spacing:.1f} %. A search is wrong where it is not at, or
 within a step above, the exact first crossing: a crossing was missed, or float32 rounded a margin
 between large logits. The last column counts rays that were seen below the level again further out:
-confidence falls where two classes change places, on one affine piece too.
+confidence falls where two classes change places, in one linear region too.
 """
 LIMITS = """\
 Theorem 3.1: the limit of alpha x as alpha grows, over all trainings. It is one class unless two

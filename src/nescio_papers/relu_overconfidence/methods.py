@@ -15,8 +15,9 @@ from nescio.losses import Loss
 
 PLAIN, CEDA, ACET = "plain", "CEDA", "ACET"
 NO_DECAY, LABELS = "plain, no decay", "adversarial labels"
-ACET_NOISE, CEDA_DRAWN = "ACET, noise only", "CEDA, drawn images too"  # what each half adds
+ACET_DRAWN, CEDA_DRAWN = "ACET, drawn images too", "CEDA, drawn images too"  # beside noise
 ACET_40 = "ACET, 40 steps"  # the paper's attack in each training step
+LENET, LENET_ACET = "LeNet", "LeNet, ACET"  # the paper's network
 DECAY = 1e-4  # times the sum of all squared weights; the paper's 5e-4 is for 100 epochs
 POOL = 3000  # attacked images that take turns: few enough for each to come back
 KEPT: Mapping[str, Any] = {"attack": Ascent(radius=0.3, steps=0), "free": 0.5, "ramp": 0.3}
@@ -35,8 +36,10 @@ class Recipe:
     options: Mapping[str, Any]  # of nescio.train
     losses: Mapping[str, MakeLoss]  # by column
     columns: tuple[str, ...] = (PLAIN, CEDA, ACET, NO_DECAY, LABELS)  # of the table
-    start: Mapping[str, str] = field(default_factory=dict)  # column: whose network it starts from
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options of a column
+    start: Mapping[str, str] = field(default_factory=dict)  # column -> whose network it starts from
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options of a column, first
+    nets: Mapping[str, MakeNet] = field(default_factory=dict)  # of a column, where it is another
+    repeated: tuple[str, ...] = (PLAIN, CEDA, ACET)  # columns with the seeds of the budget
 
 
 def on_data(
@@ -68,25 +71,20 @@ def on_noise(loss: Callable[..., Loss], *, decay: float = DECAY, **options: Any)
     return make
 
 
-def on_noise_and_near(*, decay: float, share: float, pool: int, stock: int) -> MakeLoss:
+def on_noise_and_near(*, decay: float, share: float, near: float, pool: int) -> MakeLoss:
     """ACET on noise images that take turns, and CEDA on others, which are never attacked.
 
-    share: number of images of either kind for each training image.
+    share: number of images that are not attacked, for each training image.
+    near: number of attacked ones.
     pool: how many attacked images take turns.
-    stock: how many there are to renew them from.
     """
 
     def make(x: Tensor, seed: int) -> Loss:
-        noise = paper_noise(x, seed=seed)
-        near = losses.acet(
-            losses.nll(),
-            stored(noise, stock),
-            pool=min(pool, stock),
-            share=share,
-            weight_ramp=0.1,
-            form="uniform",
+        noise = stored(paper_noise(x, seed=seed), len(x))
+        attacked = losses.acet(
+            losses.nll(), noise, pool=min(pool, len(x)), share=near, weight_ramp=0.1
         )
-        both = losses.ceda(near, stored(noise, len(x)), share=share, form="uniform")
+        both = losses.ceda(attacked, noise, share=share, form="uniform")
         return losses.weight_decay(both, strength=decay)
 
     return make
@@ -126,22 +124,28 @@ def _near_drawn(x: Tensor, seed: int) -> OODSource:
 
 
 MNIST = Recipe(
-    words="a small strided network instead of a LeNet; ACET sees drawn images beside noise, and "
-    "its attack goes on from epoch to epoch",
+    words="a small strided network instead of a LeNet; the attack of ACET continues from epoch to "
+    "epoch",
     net=nets.small_cnn,
     options={"learning_rate": 2e-3, "schedule": "cosine", "augment": [crops(2)]},
     losses={
         PLAIN: on_data(),
         CEDA: on_noise(losses.ceda),
-        ACET: on_drawn(losses.acet, **KEPT),
-        ACET_NOISE: on_noise(losses.acet, **KEPT),
+        ACET: on_noise(losses.acet, **KEPT),
+        ACET_DRAWN: on_drawn(losses.acet, **KEPT),
         CEDA_DRAWN: on_drawn(losses.ceda),
         NO_DECAY: on_data(decay=0.0),
         LABELS: on_data(losses.adversarial_training, clean=0.5),
+        LENET: on_data(),
+        LENET_ACET: on_noise(losses.acet, **KEPT),
         ACET_40: on_noise(losses.acet, **FORTY),
     },
-    columns=(PLAIN, CEDA, ACET, ACET_NOISE, CEDA_DRAWN, NO_DECAY, LABELS),
-)
+    columns=(
+        PLAIN, CEDA, ACET, ACET_DRAWN, CEDA_DRAWN, NO_DECAY, LABELS, LENET, LENET_ACET, ACET_40
+    ),
+    nets=dict.fromkeys((LENET, LENET_ACET), nets.lenet),
+    repeated=(PLAIN, CEDA, ACET, ACET_DRAWN),
+)  # fmt: skip
 COLOR_DECAY = 2.5e-4  # half of the paper's 5e-4, which torch's optimizers call the same decay
 COLOR = Recipe(
     words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
@@ -158,11 +162,11 @@ COLOR = Recipe(
     losses={
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),
-        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=1000, stock=4000),
+        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, near=0.5, pool=512),
     },
     columns=(PLAIN, CEDA, ACET),
     start={CEDA: PLAIN, ACET: PLAIN},
-    own={CEDA: {"learning_rate": 0.02}, ACET: {"learning_rate": 0.02}},
+    own={CEDA: {"learning_rate": 0.02}, ACET: {"learning_rate": 0.05}},
 )
 NUMBERS = replace(COLOR, options={**COLOR.options, "augment": [crops(4)]})  # never mirrored
 RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}

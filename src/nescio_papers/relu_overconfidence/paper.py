@@ -3,22 +3,49 @@
 from nescio.core import one_thread
 from nescio.core.registry import experiments
 from nescio_papers.kit import Experiment, Part
-from nescio_papers.relu_overconfidence import acet_cost, far_field, figures, table_1, table_2
+from nescio_papers.relu_overconfidence import (
+    acet_cost,
+    far_field,
+    far_field_claims,
+    figures,
+    table_1,
+    table_1_claims,
+    table_2,
+    table_2_claims,
+)
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
+from nescio_papers.relu_overconfidence.figure_claims import figure_claims
 
-PARTS = {
-    "far-field": (
+PARTS = (
+    Part(
+        "far-field",
         "Scaled noise with exact factors, and far limits (table 2)",
         one_thread()(far_field.run),
+        far_field_claims.claims_of,
     ),
-    **{
-        block.part: (f"Off the data: networks trained on {name} (table 1)", table_1.part_of(name))
+    *(
+        Part(
+            block.part,
+            f"Off the data: networks trained on {name} (table 1)",
+            table_1.part_of(name),
+            table_1_claims.claims_of,
+        )
         for name, block in BLOCKS.items()
-    },
-    "table-2": ("Scaled noise for the networks of table 1 (table 2)", table_2.run),
-    "figures": ("Noise, adversarial noise and adversarial samples (figures 2 to 4)", figures.run),
-    "acet-cost": ("What ACET costs", acet_cost.run),
-}
+    ),
+    Part(
+        "table-2",
+        "Scaled noise for the networks of table 1 (table 2)",
+        table_2.run,
+        table_2_claims.claims_of,
+    ),
+    Part(
+        "figures",
+        "Polytopes, adversarial noise and adversarial samples (figures 1 to 4)",
+        figures.run,
+        figure_claims,
+    ),
+    Part("acet-cost", "What ACET costs", acet_cost.run, acet_cost.claims_of),
+)
 
 
 @experiments.register
@@ -30,6 +57,5 @@ def relu_overconfidence() -> Experiment:
         source="Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence "
         "predictions far away from the training data and how to mitigate the problem, CVPR 2019",
         needs="no extras; the parts on images need data sets: see `nescio data list`",
-        minutes=(4, 240),
-        parts=tuple(Part(name, title, run) for name, (title, run) in PARTS.items()),
+        parts=PARTS,
     )

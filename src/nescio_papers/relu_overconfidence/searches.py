@@ -56,19 +56,43 @@ def searched(model: Model, x: Tensor) -> Search:
     )
 
 
-def by_grid(model: Model, x: Tensor) -> Tensor:
-    """The first of 600 factors from 1 to a million, evenly on a log scale."""
-    result = torch.full((len(x),), torch.inf, dtype=torch.float64)
+def by_grid(model: Model, x: Tensor, *, coarse: int = 1) -> Tensor:
+    """The first of 600 factors from 1 to a million, evenly on a log scale.
+
+    coarse: look at one in this number of factors first, then at those before the first that is
+      reached; a confidence that rises and falls between two of them is missed.
+    """
+    points = torch.from_numpy(np.geomspace(1, LAST, POINTS))
+    rough = _first_index(model, x, points, coarse)
+    index = rough.clone()
+    for back in range(coarse - 1, 0, -1):
+        rows = ((rough >= back) & (index == rough)).nonzero()[:, 0]
+        if not len(rows):
+            continue
+        before = rough[rows] - back
+        reached = confidence(model, along(x[rows], points[before].to(x.dtype))) >= LEVEL
+        index[rows[reached]] = before[reached]
+    return torch.where(index < 0, torch.inf, points[index.clamp_min(0)])
+
+
+def _first_index(model: Model, x: Tensor, points: Tensor, coarse: int) -> Tensor:
+    """The index of the first of every `coarse` points that is reached; -1 where none is."""
+    index = torch.full((len(x),), -1)
     left = torch.arange(len(x))
-    for some in torch.from_numpy(np.geomspace(1, LAST, POINTS)).split(AT_ONCE):
-        images = torch.cat([along(x[left], t.expand(len(left)).to(x.dtype)) for t in some])
+    for some in _every(len(points), coarse).split(AT_ONCE):
+        images = torch.cat([along(x[left], t.expand(len(left))) for t in points[some].to(x.dtype)])
         hits = (confidence(model, images) >= LEVEL).reshape(len(some), len(left))
         hit = hits.any(0)
-        result[left[hit]] = some[hits.int().argmax(0)[hit]]
+        index[left[hit]] = some[hits.int().argmax(0)[hit]]
         left = left[~hit]
         if not len(left):
             break
-    return result
+    return index
+
+
+def _every(count: int, coarse: int) -> Tensor:
+    """0, coarse, 2 * coarse, ..., and the last of `count` indices."""
+    return torch.cat([torch.arange(0, count - 1, coarse), torch.tensor([count - 1])])
 
 
 def by_bisection(model: Model, x: Tensor) -> Tensor:

@@ -1,19 +1,18 @@
 """Attacks for networks that give the paper's nothing to follow, and how often that is so.
 
 A network that was trained to be unsure on noise can have a dead layer there: its gradient is zero
-and gradient steps stay where they are. Here gradients leak through dead units, test images are
-moved towards a wrong class instead of away from the label, and they are not shaken at the start.
+and gradient steps stay where they are. It can also be flat but for narrow peaks, or unsure wherever
+the label is lost although a sure wrong answer is near. Here several attacks are one judge.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio import attacks
-from nescio.attacks import Judged, confidence, leaking, pgd, wrong_confidence
+from nescio.attacks import Judged, confidence
 from nescio.core import as_batch
 from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
 from nescio.evaluation.compare.confidence_task import REJECTED
@@ -23,7 +22,6 @@ from nescio_papers.relu_overconfidence.budgets import Budget
 
 LEAK = ", leaking gradients"  # ends the name of a row
 STRONG, WRONG_CLASS = ", strong judge", ", confidence in a wrong class"  # so do these
-STEP = 0.02  # of the attack on noise, at its start; it ends at zero
 SAMPLES = 200  # inputs whose gradient is looked at together
 
 
@@ -34,39 +32,6 @@ class Stronger:
     description: str
     make: Callable[[Model, InData], Tensor]
     judge: Callable[[Model, InData], Judged] | None = None  # all inputs, and which attack won
-
-
-def stronger_noise(attack: AdversarialNoise) -> Stronger:
-    """The same noise under an attack whose gradients leak."""
-
-    def make(model: Model, in_dist: InData) -> Tensor:
-        del in_dist
-        options: dict[str, Any] = {
-            "steps": attack.steps,
-            "step": STEP,
-            "schedule": "cosine",
-            "seed": attack.seed,
-        }
-        noise = attack.ood.take(attack.count)
-        return pgd(leaking(confidence(model)), noise, radius=attack.radius, **options).x
-
-    return Stronger(f"{attack.description}, step {STEP} falling to 0, leaking gradients", make)
-
-
-def stronger_samples(attack: AdversarialSamples, steps: int) -> Stronger:
-    """Test images moved to a wrong class; those that are still classified correctly are dropped."""
-
-    def make(model: Model, in_dist: InData) -> Tensor:
-        x, y = in_dist.test
-        chosen = attack.chosen(len(x))
-        images, labels = as_batch(x[chosen]), y[chosen]
-        objective = leaking(wrong_confidence(model))
-        options: dict[str, Any] = {"radius": attack.radius, "steps": steps, "start": "input"}
-        moved = pgd(objective, images, labels, schedule="cosine", **options).x
-        return moved[model.outputs(moved)[0].argmax(1) != labels]
-
-    text = f"adversarial samples by confidence in a wrong class (radius={attack.radius}, {steps=})"
-    return Stronger(f"{text}, leaking gradients, misclassified", make)
 
 
 def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> Stronger:
@@ -96,7 +61,7 @@ def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> St
 
 
 def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
-    """Test images under several attacks, of which the surest of a wrong class counts.
+    """Test images under several attacks, of which the most confident of a wrong class counts.
 
     Those still classified correctly are dropped by the rule of the paper's row.
 
@@ -124,8 +89,8 @@ def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
         tied = sure < REJECTED / in_dist.classes
         return moved[(named != labels[attack.chosen(len(labels))]) | tied]
 
-    text = f"the surest wrong class of several attacks, {steps} halved steps each, misclassified"
-    return Stronger(f"{text}, and {attack.description}", make, judge)
+    text = f"confidence in a wrong class, the best of several attacks, {steps} halved steps each"
+    return Stronger(f"{text}, misclassified, and {attack.description}", make, judge)
 
 
 def without_gradient(model: Model, x: Tensor) -> float:

@@ -1,41 +1,48 @@
-"""Table 1 of Hein et al. (2019), block by block: how sure networks are off their training data."""
+"""Table 1 of Hein et al. (2019), block by block: the confidence of networks off their data."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nescio.core import kept
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.comparison import NUMBERS
 from nescio.evaluation.compare.confidence_task import FILTERED
 from nescio_papers.kit import experiment
-from nescio_papers.kit.claims import judged
 from nescio_papers.kit.experiment import Findings, Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.kit.nested import nested
 from nescio_papers.kit.shares import percent
-from nescio_papers.kit.stores import folder_of, slug
+from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
-from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, probes, unseen_noise
+from nescio_papers.relu_overconfidence.block_numbers import LESS
+from nescio_papers.relu_overconfidence.blocks import (
+    BLOCKS,
+    IMAGENET,
+    LETTERS,
+    STRICT,
+    TINY,
+    Block,
+    in_data,
+)
 from nescio_papers.relu_overconfidence.budgets import budget
-from nescio_papers.relu_overconfidence.cells import Trained, cell, difference, trained
-from nescio_papers.relu_overconfidence.methods import RECIPES
+from nescio_papers.relu_overconfidence.cells import (
+    difference,
+)
+from nescio_papers.relu_overconfidence.methods import ACET, CEDA, NO_DECAY, PLAIN, RECIPES
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
     ADVERSARIAL_SAMPLES,
     METHODS,
-    NOISE,
     TABLE_1,
 )
 from nescio_papers.relu_overconfidence.stronger import (
-    LEAK,
-    stronger_noise,
-    stronger_samples,
-    without_gradient,
+    STRONG,
+    WRONG_CLASS,
 )
-from nescio_papers.relu_overconfidence.table_1_claims import claims_of
+from nescio_papers.relu_overconfidence.table_1_columns import column_of, pair_of
 
 WRONG = f"{ADVERSARIAL_SAMPLES}{FILTERED}"  # the paper's row of adversarial samples
+PAIRS = ((CEDA, PLAIN), (ACET, PLAIN), (ACET, CEDA), (NO_DECAY, PLAIN))  # compared by input
 SHORT = {"mean_max_confidence": "MMC", "auroc": "AUROC", "fpr_at_95_tpr": "FPR95"}
 QUICK = "This is a quick run: its networks have hardly learned anything, and it judges nothing. "
 Numbers = Mapping[str, Any]
@@ -54,63 +61,45 @@ def part_of(name: str) -> Callable[[Settings], Findings]:
 
 
 def published_row(block: Block, row: str) -> str | None:
-    """The row of the paper that a row of ours stands beside."""
-    known = {WRONG: ADVERSARIAL_SAMPLES, ADVERSARIAL_SAMPLES: None, **block.stand_ins}
+    """The row of the paper that a row of ours is compared with."""
+    known = {
+        WRONG: ADVERSARIAL_SAMPLES,
+        ADVERSARIAL_SAMPLES: None,
+        f"{ADVERSARIAL_NOISE}{STRONG}": ADVERSARIAL_NOISE,
+        f"{ADVERSARIAL_SAMPLES}{WRONG_CLASS}": ADVERSARIAL_SAMPLES,
+        **block.stand_ins,
+    }
     there = known.get(row, row)
     return there if there in TABLE_1[block.name].rows else None
 
 
 def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
     """Train each column, then fill the table cell by cell."""
-    models: dict[str, Trained] = {}
-    parts, dead = [], {}
-    for column in RECIPES[block.name].columns:
-        models[column] = trained(settings, block, column, in_dist)
-        dead[column] = _dead(settings, block, column, models[column], in_dist)
-        for row, probe in _rows(settings, block, in_dist).items():
-            parts.append(cell(settings, block, column, models[column], in_dist, row, probe))
-    whole = _with_published(block, Comparison.join(parts))
+    names = RECIPES[block.name].columns
+    columns = {name: column_of(settings, block, name, in_dist) for name in names}
+    joined = Comparison.join([one.table for one in columns.values()])
+    whole = _with_published(block, joined)
     whole.save(folder_of(settings, block.part), "table")
     numbers = {
         **nested(whole),
         "block": block.name,
-        "training_seconds": {name: one.seconds for name, one in models.items()},
-        "without_gradient": dead,
+        "training_seconds": {name: one.seconds for name, one in columns.items()},
+        "without_gradient": {name: one.dead for name, one in columns.items()},
+        "by_seed": {name: one.by_seed for name, one in columns.items() if len(one.each) > 1},
+        "pairs": {
+            f"{first}{LESS}{second}": pair_of(block, columns[first], columns[second])
+            for first, second in PAIRS
+            if {first, second} <= set(columns)
+        },
         "difference": difference(settings, block, in_dist),
         "quick": settings.quick,
     }
     return Findings(
         numbers=numbers,
         comparisons=_comparisons(block, numbers),
-        claims=judged(settings, claims_of(numbers)),
         text=_text(block, whole, numbers),
+        skipped={one.name: one.absent for one in whole.sets if one.absent},
     )
-
-
-def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
-    """The rows of the paper, and two of stronger attacks."""
-    rows = probes(block, in_dist, budget(settings), settings)
-    noise, samples = rows[ADVERSARIAL_NOISE], rows[ADVERSARIAL_SAMPLES]
-    return {
-        **rows,
-        f"{ADVERSARIAL_NOISE}{LEAK}": stronger_noise(noise),
-        f"{ADVERSARIAL_SAMPLES}{LEAK}": stronger_samples(samples, budget(settings).noise_steps),
-    }
-
-
-def _dead(
-    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
-) -> dict[str, float]:
-    """The share of noise, and of test images, at which a network has no gradient; kept."""
-    count = budget(settings).attacked[block.name]
-    noise = unseen_noise(in_dist, settings)
-    key = {"weights": result.digest, "noise": noise.description, "images": count}
-    path = folder_of(settings, block.part) / f"gradients--{slug(column)}.json"
-    inputs = {NOISE: noise.take(count), block.name: in_dist.test[0][:count]}
-    shares: dict[str, float] = kept(
-        path, key, lambda: {row: without_gradient(result.model, x) for row, x in inputs.items()}
-    )
-    return shares
 
 
 def _with_published(block: Block, whole: Comparison) -> Comparison:
@@ -128,29 +117,51 @@ def _with_published(block: Block, whole: Comparison) -> Comparison:
 
 def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
     seconds = numbers["training_seconds"].values()
-    spent = f"{sum(seconds) / 60:.1f} minutes of training in all" if all(seconds) else ""
+    spent = f"; {sum(seconds) / 60:.1f} minutes of training a seed" if all(seconds) else ""
     words = [
-        f"Here: {numbers['difference']}{'; ' if spent else ''}{spent}. {QUICK * numbers['quick']}"
+        f"Here: {numbers['difference']}{spent}. {QUICK * numbers['quick']}"
         "The noise of the test has another seed than that of the training. "
-        f"{ADVERSARIAL_SAMPLES}: all of them, and those no longer classified correctly, which is "
-        "what the paper's numbers count.",
+        f"{ADVERSARIAL_SAMPLES}: by the paper's loss all of them, and those no longer classified "
+        "correctly, which is what the paper's numbers count; by the confidence in a wrong class, "
+        "the latter alone.",
+        "The strong judge counts, for each input, the best of several attacks, the paper's among "
+        "them. Share of images at which the confidence has no gradient at all, so that the paper's "
+        f"attack cannot move them: {_no_slope(numbers)}.",
+        *_said_of_seeds(numbers),
+        *_said_of_stand_ins(whole),
     ]
-    words.append(
-        "Share of images at which the confidence has no gradient at all, so that the paper's "
-        f"attacks cannot move them: {_no_slope(numbers)}. In the rows with leaking gradients the "
-        "attack sees ReLU as leaky ReLU, and test images are moved to a wrong class."
-    )
-    if set(block.stand_ins) & {one.name for one in whole.sets}:
-        words.append(
-            "EMNIST is not at hand: 2,990 capital letters of another collection stand in for it, "
-            "with and without those that look like digits."
-        )
     baselines = [name for name in RECIPES[block.name].columns if name not in METHODS]
     tables = [whole.only(METHODS).markdown()]
     if baselines:
         errors, grid, *_ = whole.only(baselines).markdown().split("\n\n")
-        tables += ["Baselines the paper has no column for:", errors, grid]
+        tables += ["Networks the paper has no column for:", errors, grid]
     return "\n\n".join([*words, *tables])
+
+
+def _said_of_seeds(numbers: Numbers) -> list[str]:
+    seeds = {len(rows[numbers["block"]]["error"]) for rows in numbers["by_seed"].values()}
+    if not seeds:
+        return []
+    return [
+        f"{', '.join(numbers['by_seed'])}: means of {max(seeds)} trainings; their intervals have "
+        "the part of the seeds (Student) and that of the test images."
+    ]
+
+
+def _said_of_stand_ins(whole: Comparison) -> list[str]:
+    there = {one.name for one in whole.sets if one.absent is None}
+    words = []
+    if there & {LETTERS, STRICT}:
+        words.append(
+            "EMNIST is not at hand: 2,990 capital letters of another collection replace it, "
+            "with and without those that look like digits."
+        )
+    if TINY in there and IMAGENET not in there:
+        words.append(
+            "ImageNet- is not at hand: photographs of Tiny-ImageNet replace it, without the 28 "
+            "classes similar to those of CIFAR-10."
+        )
+    return words
 
 
 def _no_slope(numbers: Numbers) -> str:
@@ -161,22 +172,21 @@ def _no_slope(numbers: Numbers) -> str:
 
 
 def _comparisons(block: Block, numbers: Numbers) -> list[experiment.Comparison]:
-    """Test errors of all, and all numbers of ACET: the rest stands in the table."""
-    note, printed = numbers["difference"], TABLE_1[block.name]
-    rows = []
+    """Test errors of all, and all numbers of ACET: the rest is in the table."""
+    printed, rows = TABLE_1[block.name], []
     for name, error in printed.errors.items():
         ours = 100 * numbers["predictors"][name]["rows"][block.name]["error"]["value"]
         what = f"{block.name}, {name}: test error, %"
-        rows.append(experiment.Comparison(what, error, round(ours, 4), note=note))
-    for row, result in numbers["predictors"]["ACET"]["rows"].items():
+        rows.append(experiment.Comparison(what, error, round(ours, 4)))
+    for row, result in numbers["predictors"][ACET]["rows"].items():
         source = published_row(block, row)
         if source is None or row == block.name:
             continue
-        said = f"{note}; {source} there" if source != row else note
-        for key, value in zip(NUMBERS, printed.rows[source]["ACET"], strict=True):
+        note = f"published for {source}" if source != row else ""
+        for key, value in zip(NUMBERS, printed.rows[source][ACET], strict=True):
             if result.get(key) is not None:
                 what = f"{block.name}, ACET on {row}: {SHORT[key]}"
-                rows.append(experiment.Comparison(what, value, result[key]["value"], note=said))
+                rows.append(experiment.Comparison(what, value, result[key]["value"], note=note))
     return rows
 
 
@@ -193,6 +203,8 @@ def _absent(name: str, missing: Absent) -> Findings:
     return Findings(
         numbers={"block": name, "absent": missing.why, "published": rows_of(name)},
         text=f"{text}\n\n{table(header, rows)}",
+        skipped={name: missing.why},
+        empty=True,
     )
 
 

@@ -1,9 +1,12 @@
-"""What Hein et al. (2019) say about table 1, beside their own numbers and ours."""
+"""What Hein et al. (2019) say about table 1, judged by the stored numbers of a block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nescio_papers.kit import Claim, verdict, verdict_of
+from nescio.metrics import Interval
+from nescio_papers.kit import Claim, Fact, exactly, fact
+from nescio_papers.relu_overconfidence.block_numbers import BlockNumbers, minus, size_of
+from nescio_papers.relu_overconfidence.blocks import KANA, LETTERS
 from nescio_papers.relu_overconfidence.methods import ACET, CEDA, NO_DECAY, PLAIN
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -12,19 +15,23 @@ from nescio_papers.relu_overconfidence.published import (
     NOISE,
     TABLE_1,
 )
-from nescio_papers.relu_overconfidence.stronger import LEAK
+from nescio_papers.relu_overconfidence.seeds_and_pairs import AUROC, FPR, MMC
 
-MMC, AUROC, FPR = "mean_max_confidence", "auroc", "fpr_at_95_tpr"
-CLOSE = {"MNIST": 0.3}  # points of test error that are almost no difference; elsewhere:
-NEAR = 2.0
+LEARNED = {"MNIST": 0.02, "SVHN": 0.08, "CIFAR-10": 0.16, "CIFAR-100": 0.40}  # test errors
+CLOSE = {"MNIST": 0.003, "SVHN": 0.015, "CIFAR-10": 0.015, "CIFAR-100": 0.02}  # almost the same
 LOW, HIGH = 0.2, 0.9  # confidence that is low, or high, with ten classes
-GOOD = 0.95  # an AUROC that is high
+LOWER = 0.05  # of confidence: what counts as a reduction
+GOOD = 0.95  # an AUROC that is high, and a share that is nearly all
+NEAR = ("EMNIST", LETTERS, KANA)  # handwriting, as the digits of MNIST
 Numbers = Mapping[str, Any]
 
 
-def claims_of(numbers: Numbers) -> list[Claim]:
-    """The paper's sentences on a block, with verdicts."""
-    makers: list[Callable[[Numbers], Claim | None]] = [
+def claims_of(stored: Numbers) -> list[Claim]:
+    """The paper's sentences on a block, with verdicts; none where its data are absent."""
+    if "predictors" not in stored:
+        return []
+    found = BlockNumbers(stored)
+    makers: list[Callable[[BlockNumbers], Claim | None]] = [
         _errors,
         _plain_on_noise,
         _ceda,
@@ -34,230 +41,275 @@ def claims_of(numbers: Numbers) -> list[Claim]:
         _samples,
         _detected,
         _decay,
+        _asked,
     ]
-    return [claim for make in makers if (claim := make(numbers)) is not None]
+    return [claim for make in makers if (claim := make(found)) is not None]
 
 
-def value(numbers: Numbers, column: str, row: str, key: str = MMC) -> float | None:
-    """One number of ours, if it was measured."""
-    result = numbers["predictors"][column]["rows"].get(row, {}).get(key)
-    return None if result is None else float(result["value"])
+def limit(
+    what: str,
+    number: Interval,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    form: str = ".3f",
+) -> Fact:
+    """A fact of a number with its interval."""
+    return fact(what, number.value, (number.low, number.high), above=above, below=below, form=form)
 
 
-def samples_row(numbers: Numbers) -> str:
-    """The row of adversarial samples that ACET is surest of; filtered ones, where some are left."""
-    wrong = (f"{ADVERSARIAL_SAMPLES}, misclassified", f"{ADVERSARIAL_SAMPLES}{LEAK}")
-    return _surest(numbers, wrong) or ADVERSARIAL_SAMPLES
+def learned(found: BlockNumbers, *columns: str) -> list[Fact]:
+    """That the networks have learned: claims about them are not tested otherwise."""
+    most = LEARNED[found.block]
+    return [
+        limit(f"test error of {name}", found.of(name, found.block, "error"), below=most, form=".1%")
+        for name in columns
+    ]
 
 
-def noise_row(numbers: Numbers) -> str:
-    """The row of adversarial noise that ACET is surest of."""
-    rows = (ADVERSARIAL_NOISE, f"{ADVERSARIAL_NOISE}{LEAK}")
-    return _surest(numbers, rows) or ADVERSARIAL_NOISE
-
-
-def _surest(numbers: Numbers, rows: Sequence[str]) -> str | None:
-    whole = [r for r in rows if None not in (value(numbers, m, r) for m in METHODS)]
-    return max(whole, key=lambda r: value(numbers, ACET, r) or 0.0, default=None)
-
-
-def _claim(numbers: Numbers, sentence: str, measured: str, verdict: str) -> Claim:
-    block = numbers["block"]
+def _claim(
+    found: BlockNumbers,
+    sentence: str,
+    facts: Sequence[Fact],
+    *,
+    needs: Sequence[Fact] = (),
+    note: str = "",
+    section: str = "section 5, table 1",
+) -> Claim:
     return Claim(
-        f"Hein et al., section 5, table 1 ({block})",
-        sentence,
-        measured,
-        verdict=verdict,
+        source=f"Hein et al., {section} ({found.block})",
+        sentence=sentence,
+        facts=facts,
+        needs=needs,
+        note=note,
     )
 
 
-def _triple(numbers: Numbers, column: str, row: str) -> str:
-    result = [value(numbers, column, row, key) for key in (MMC, AUROC, FPR)]
-    return "/".join("–" if v is None else f"{v:.3f}" for v in result)
+def _printed(found: BlockNumbers, row: str, *columns: str) -> str:
+    """The published numbers of a row, in words."""
+    cells = TABLE_1[found.block].rows[row]
+    each = [
+        f"{name} " + "/".join(f"{v:.3f}" for v in cells[name] if v is not None) for name in columns
+    ]
+    return f"published: {', '.join(each)}"
 
 
-def _printed(numbers: Numbers, column: str, row: str) -> str:
-    return "/".join(
-        f"{v:.3f}" for v in TABLE_1[numbers["block"]].rows[row][column] if v is not None
-    )
-
-
-def _errors(numbers: Numbers) -> Claim:
-    block = numbers["block"]
-    ours = {m: 100 * (value(numbers, m, block, "error") or 0.0) for m in METHODS}
-    spread, allowed = max(ours.values()) - min(ours.values()), CLOSE.get(block, NEAR)
-    said = ", ".join(f"{m} {error:.2f} %" for m, error in ours.items())
-    theirs = ", ".join(f"{m} {error:g} %" for m, error in TABLE_1[block].errors.items())
+def _errors(found: BlockNumbers) -> Claim:
+    most = CLOSE[found.block]
+    facts = [
+        limit(
+            f"{name} and plain differ by",
+            size_of(found.less(name, PLAIN, found.block, "error")),
+            below=most,
+            form=".2%",
+        )
+        for name in (CEDA, ACET)
+    ]
+    theirs = ", ".join(f"{m} {error:g} %" for m, error in TABLE_1[found.block].errors.items())
     return _claim(
-        numbers,
+        found,
         "There is almost no difference between the test errors of all three methods.",
-        f"{said}; published: {theirs}. {allowed:g} points count as almost none",
-        verdict(spread <= allowed),
+        facts,
+        needs=learned(found, PLAIN),
+        note=f"published: {theirs}",
     )
 
 
-def _plain_on_noise(numbers: Numbers) -> Claim:
-    sure = value(numbers, PLAIN, NOISE) or 0.0
-    fooled = value(numbers, PLAIN, ADVERSARIAL_NOISE) or 0.0
-    kept = [sure > 0.5, fooled > HIGH]
-    own = TABLE_1[numbers["block"]].rows[NOISE][PLAIN]
-    failure_score = (
-        f" On their own table the noise has a confidence of {own[0]:.3f} and an AUROC of "
-        f"{own[1]:.3f}: not high."
-        if own[0] < 0.5
-        else ""
-    )
+def _plain_on_noise(found: BlockNumbers) -> Claim:
+    row = found.noise_row(PLAIN)
     return _claim(
-        numbers,
+        found,
         "The plain models always produce high confidence predictions on noise images and "
         "completely fail on adversarial noise.",
-        f"noise {_triple(numbers, PLAIN, NOISE)}, adversarial noise "
-        f"{_triple(numbers, PLAIN, ADVERSARIAL_NOISE)} (MMC/AUROC/FPR95).{failure_score}",
-        verdict_of(*kept),
+        [
+            limit("confidence on noise", found.of(PLAIN, NOISE), above=0.5),
+            limit("on adversarial noise", found.of(PLAIN, row), above=HIGH),
+            limit(
+                "share of it above the threshold that keeps 95 % of the test images",
+                found.of(PLAIN, row, FPR),
+                above=HIGH,
+                form=".1%",
+            ),
+        ],
+        needs=learned(found, PLAIN),
+        note=_printed(found, NOISE, PLAIN),
     )
 
 
-def _ceda(numbers: Numbers) -> Claim:
-    row = noise_row(numbers)
-    low = (value(numbers, CEDA, NOISE) or 1.0) < LOW
-    fails = (value(numbers, CEDA, row) or 0.0) > 0.5
-    own = TABLE_1[numbers["block"]].rows[ADVERSARIAL_NOISE][CEDA][0]
-    failure_score = ": it does not fail on their own table" if own < LOW else ""
+def _ceda(found: BlockNumbers) -> Claim:
+    row = found.noise_row(CEDA)
     return _claim(
-        numbers,
+        found,
         "CEDA produces low confidence on noise images but mostly fails on adversarial noise.",
-        f"noise {_triple(numbers, CEDA, NOISE)}, {row} {_triple(numbers, CEDA, row)}; published "
-        f"adversarial noise {_printed(numbers, CEDA, ADVERSARIAL_NOISE)}{failure_score}",
-        verdict(low and fails, low or fails),
+        [
+            limit("confidence of CEDA on noise", found.of(CEDA, NOISE), below=LOW),
+            limit(f"on {row}", found.of(CEDA, row), above=0.5),
+        ],
+        needs=learned(found, CEDA),
+        note=_printed(found, ADVERSARIAL_NOISE, CEDA),
     )
 
 
-def _only_acet(numbers: Numbers) -> Claim:
-    block = TABLE_1[numbers["block"]].rows[ADVERSARIAL_NOISE]
-    row = noise_row(numbers)
-    good, alone = _resists(numbers, ACET, row), not _resists(numbers, CEDA, row)
-    failure_score = (
-        f" On their own table CEDA ({_printed(numbers, CEDA, ADVERSARIAL_NOISE)}) is better than "
-        f"ACET ({_printed(numbers, ACET, ADVERSARIAL_NOISE)})."
-        if block[CEDA][0] < block[ACET][0]
-        else ""
-    )
+def _only_acet(found: BlockNumbers) -> Claim:
+    rows = {name: found.noise_row(name) for name in METHODS}
     return _claim(
-        numbers,
+        found,
         "Only ACET consistently produces low confidence predictions on adversarial noise and has "
         "high AUROC.",
-        f"{row}: ACET {_triple(numbers, ACET, row)}, CEDA "
-        f"{_triple(numbers, CEDA, row)}.{failure_score}",
-        verdict(good and alone, good),
+        [
+            limit(f"ACET on {rows[ACET]}: confidence", found.of(ACET, rows[ACET]), below=LOW),
+            limit("AUROC", found.of(ACET, rows[ACET], AUROC), above=GOOD),
+            limit("confidence of CEDA", found.of(CEDA, rows[CEDA]), above=LOW),
+            limit("of plain", found.of(PLAIN, rows[PLAIN]), above=LOW),
+        ],
+        needs=learned(found, *METHODS),
+        note=_printed(found, ADVERSARIAL_NOISE, CEDA, ACET),
     )
 
 
-def _resists(numbers: Numbers, column: str, row: str) -> bool:
-    sure, area = value(numbers, column, row), value(numbers, column, row, AUROC)
-    return sure is not None and area is not None and sure < LOW and area > GOOD
-
-
-def other_sets(numbers: Numbers) -> list[str]:
-    """The rows of other data sets that were measured."""
-    attacks = (ADVERSARIAL_NOISE, ADVERSARIAL_SAMPLES)
-    rows = numbers["predictors"][PLAIN]["rows"]
-    return [r for r in rows if r not in (numbers["block"], NOISE) and not r.startswith(attacks)]
-
-
-def _improve(numbers: Numbers) -> Claim | None:
-    rows = other_sets(numbers)
+def _improve(found: BlockNumbers) -> Claim | None:
+    rows = found.other_sets
     if not rows:
         return None
-    ours = {
-        r: {m: (value(numbers, m, r), value(numbers, m, r, AUROC)) for m in METHODS} for r in rows
-    }
-    better, theirs = _better(ours), _better(_printed_sets(numbers))
-    sets = len(_printed_sets(numbers))
-    said = "; ".join(
-        f"{r}: {', '.join(f'{m} {_triple(numbers, m, r)}' for m in METHODS)}" for r in rows
-    )
-    most = [count > len(rows) / 2 for count in better.values()]
+    facts = []
+    for name in (CEDA, ACET):
+        better = [row for row in rows if _better(found, name, row)]
+        facts.append(
+            exactly(
+                f"{name} is better in both, over the whole interval, on {len(better)} of "
+                f"{len(rows)} sets:",
+                len(better) / len(rows),
+                why="counted, each by its paired interval",
+                above=0.5,
+                form=".0%",
+            )
+        )
+    theirs = _better_in_theirs(found.block)
     return _claim(
-        numbers,
+        found,
         "For the out-of-distribution datasets CEDA and ACET improve most of the time the maximum "
         "confidence and the AUROC.",
-        f"CEDA improves both on {better[CEDA]} and ACET on {better[ACET]} of {len(rows)}; in their "
-        f"own table on {theirs[CEDA]} and {theirs[ACET]} of {sets}. {said}",
-        verdict_of(*most),
+        facts,
+        needs=learned(found, *METHODS),
+        note=f"in the published table CEDA on {theirs[CEDA]} and ACET on {theirs[ACET]} of "
+        f"{theirs['sets']}",
     )
 
 
-def _printed_sets(numbers: Numbers) -> dict[str, dict[str, tuple[Any, ...]]]:
-    """MMC and AUROC of the other data sets, as published."""
-    apart = (numbers["block"], NOISE, ADVERSARIAL_NOISE, ADVERSARIAL_SAMPLES)
-    rows = TABLE_1[numbers["block"]].rows
-    return {r: {m: c[:2] for m, c in rows[r].items()} for r in rows if r not in apart}
+def _better(found: BlockNumbers, name: str, row: str) -> bool:
+    """Lower confidence and higher AUROC than plain, over the whole intervals."""
+    sure, area = (found.less(name, PLAIN, row, key) for key in (MMC, AUROC))
+    return sure.high < 0 and area.low > 0
 
 
-def _better(rows: Mapping[str, Mapping[str, tuple[Any, ...]]]) -> dict[str, int]:
-    """On how many rows CEDA and ACET have a lower confidence and a higher AUROC than plain."""
-    return {
-        m: sum(c[m][0] < c[PLAIN][0] and c[m][1] > c[PLAIN][1] for c in rows.values())
-        for m in (CEDA, ACET)
-    }
+def _better_in_theirs(block: str) -> dict[str, int]:
+    apart = (block, NOISE, ADVERSARIAL_NOISE, ADVERSARIAL_SAMPLES)
+    rows = [cells for row, cells in TABLE_1[block].rows.items() if row not in apart]
+    found = {"sets": len(rows)}
+    for name in (CEDA, ACET):
+        gains = [(c[name][0] - c[PLAIN][0], (c[name][1] or 0) - (c[PLAIN][1] or 0)) for c in rows]
+        found[name] = sum(sure < 0 < area for sure, area in gains)
+    return found
 
 
-def _related(numbers: Numbers) -> Claim | None:
-    near = [row for row in ("EMNIST", "letters") if row in other_sets(numbers)]
-    far = [row for row in ("FMNIST", "grayCIFAR-10") if row in other_sets(numbers)]
+def _related(found: BlockNumbers) -> Claim | None:
+    near = [row for row in NEAR if row in found.other_sets]
+    far = [row for row in ("FMNIST", "grayCIFAR-10") if row in found.other_sets]
     if not near or not far:
         return None
-    sure = value(numbers, ACET, near[0]) or 0.0
-    others = {row: value(numbers, ACET, row) or 0.0 for row in far}
-    said = ", ".join(f"{row} {v:.3f}" for row, v in others.items())
+    gain = {row: found.less(ACET, PLAIN, row) for row in (near[0], *far)}
     return _claim(
-        numbers,
+        found,
         "It is more difficult to reduce the confidence for related tasks, e.g. MNIST evaluated on "
         "EMNIST.",
-        f"confidence of ACET on {near[0]} {sure:.3f}, on {said}",
-        verdict(sure > max(others.values())),
+        [
+            limit(
+                f"ACET lowers the confidence on {row} by more than on {near[0]}:",
+                minus(gain[near[0]], gain[row]),
+                above=0,
+            )
+            for row in far
+        ],
+        needs=learned(found, PLAIN, ACET),
+        note=_printed(found, "EMNIST", PLAIN, ACET),
     )
 
 
-def _samples(numbers: Numbers) -> Claim:
-    row = samples_row(numbers)
-    sure = {m: value(numbers, m, row) or 0.0 for m in METHODS}
-    lowest = min(sure[PLAIN], sure[CEDA])
-    said = ", ".join(f"{m} {_triple(numbers, m, row)}" for m in METHODS)
-    return _claim(
-        numbers,
-        "ACET reduces the confidence on adversarial examples.",
-        f"{row}: {said}; published: ACET {_printed(numbers, ACET, ADVERSARIAL_SAMPLES)}",
-        verdict(sure[ACET] < lowest - 0.05, sure[ACET] < lowest),
-    )
-
-
-def _detected(numbers: Numbers) -> Claim | None:
-    if numbers["block"] != "MNIST":
+def _samples(found: BlockNumbers) -> Claim | None:
+    rows = found.sample_rows(PLAIN, ACET)
+    if not rows:
         return None
-    row = samples_row(numbers)
-    area, rate = (value(numbers, ACET, row, key) for key in (AUROC, FPR))
-    assert area is not None
     return _claim(
-        numbers,
+        found,
+        "ACET reduces the confidence on adversarial examples.",
+        [
+            limit(f"by {words}: ACET less plain", found.less(ACET, PLAIN, row), below=-LOWER)
+            for words, row in rows.items()
+        ],
+        needs=learned(found, PLAIN, ACET),
+        note=_printed(found, ADVERSARIAL_SAMPLES, PLAIN, ACET),
+    )
+
+
+def _detected(found: BlockNumbers) -> Claim | None:
+    rows = found.sample_rows(ACET)
+    if found.block != "MNIST" or not rows:
+        return None
+    return _claim(
+        found,
         "ACET achieves on MNIST very high AUROC values so that one can detect adversarial examples "
         "via thresholding the confidence.",
-        f"{row}: AUROC {area:.3f}, FPR95 {rate:.3f}. Their own table says 0.692 and 0.782: at the "
-        "threshold that keeps 95 % of the test images, 78 % of the adversarial ones pass",
-        verdict(area > GOOD, area > 0.8),
+        [
+            limit(f"by {words}: AUROC of ACET", found.of(ACET, row, AUROC), above=GOOD)
+            for words, row in rows.items()
+        ],
+        needs=learned(found, ACET),
+        note="published: AUROC 0.692, and at the threshold that keeps 95 % of the test images, "
+        "78 % of the adversarial ones pass",
     )
 
 
-def _decay(numbers: Numbers) -> Claim | None:
-    if NO_DECAY not in numbers["predictors"]:
+def _decay(found: BlockNumbers) -> Claim | None:
+    if NO_DECAY not in found.columns:
         return None
-    rows = [*other_sets(numbers), NOISE]
-    pairs = [(value(numbers, PLAIN, r) or 0.0, value(numbers, NO_DECAY, r) or 0.0) for r in rows]
-    lower = sum(a < b for a, b in pairs)
-    said = ", ".join(f"{r} {a:.3f} and {b:.3f}" for r, (a, b) in zip(rows, pairs, strict=True))
     return _claim(
-        numbers,
+        found,
         "It is well known that weight decay alone reduces overconfident predictions.",
-        f"mean confidence with and without it: {said}; lower with it on {lower} of {len(rows)}",
-        verdict(lower == len(rows), lower),
+        [
+            limit(f"without decay less with it, {row}", found.less(NO_DECAY, PLAIN, row), above=0)
+            for row in (*found.other_sets, NOISE)
+        ],
+        needs=learned(found, PLAIN, NO_DECAY),
+        section="section 5",
     )
+
+
+def _asked(found: BlockNumbers) -> Claim:
+    """The reject option: a low confidence hands an input over."""
+    row = found.noise_row(ACET)
+    more = found.less(ACET, PLAIN, row, FPR, beside=found.noise_row(PLAIN))
+    return _claim(
+        found,
+        "Far away from the training data a classifier should not make high confidence predictions: "
+        "such an input should lead to the fact that a human doctor is asked.",
+        [
+            limit(
+                "rejected by ACET at the threshold that keeps 95 % of the test images: noise",
+                _rest(found.of(ACET, NOISE, FPR)),
+                above=GOOD,
+                form=".1%",
+            ),
+            limit(row, _rest(found.of(ACET, row, FPR)), above=GOOD, form=".1%"),
+            limit("more of it than plain rejects", _negative(more), above=0.5, form=".1%"),
+        ],
+        needs=learned(found, PLAIN, ACET),
+        section="section 1",
+    )
+
+
+def _rest(share: Interval) -> Interval:
+    return Interval(1 - share.value, 1 - share.high, 1 - share.low)
+
+
+def _negative(number: Interval) -> Interval:
+    return Interval(-number.value, -number.high, -number.low)

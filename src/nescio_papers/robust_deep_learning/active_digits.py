@@ -1,6 +1,7 @@
 """Part `active-learning`: MNIST from 20 labels, and MNIST with every image three times."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,7 +11,7 @@ from nescio.applications.active_learning import Curves
 from nescio.core import as_batch
 from nescio.evaluation.compare import Absent
 from nescio.report.plots.learning_curve_plot import learning_curves
-from nescio_papers.kit import Findings, Settings, absent, judged, spread
+from nescio_papers.kit import Claim, Findings, Settings, absent, spread
 from nescio_papers.robust_deep_learning.active_pictures import asked_figure
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
@@ -43,12 +44,12 @@ from nescio_papers.robust_deep_learning.active_transfer import (
 )
 from nescio_papers.robust_deep_learning.active_verdicts import (
     Named,
-    claims,
     comparisons,
     distinct,
     numbers,
     overview,
 )
+from nescio_papers.robust_deep_learning.active_verdicts import judge as judge_curves
 
 ERRORS, POSTERIORS = "active-learning-errors.png", "active-learning-posteriors.png"
 ON_COPIES = "active-learning-repeated.png"
@@ -83,9 +84,13 @@ def run(settings: Settings) -> Findings:
         figures=_figures(found, repeated, images.train[0], copied),
         captions=CAPTIONS,
         comparisons=comparisons(found),
-        claims=judged(settings, [*claims(found, repeated, len(copied)), transfer_claim(other)]),
         text=_text(every, other, sizes, (len(images.train[0]), len(copied))),
     )
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claims by stored numbers: those of the curves, and of labels that another network has."""
+    return [] if "absent" in numbers else [*judge_curves(numbers), transfer_claim(numbers)]
 
 
 def _seconds(*parts: Named) -> float:

@@ -20,7 +20,6 @@ from nescio_papers.kit import (
     sample,
     slug,
     table,
-    verdict,
 )
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
@@ -30,6 +29,7 @@ from nescio_papers.robust_deep_learning.active_runs import (
     budget,
     epochs,
 )
+from nescio_papers.robust_deep_learning.stored_facts import over_seeds
 
 METHODS = (RANDOM, BALD)
 Errors = dict[int, dict[str, Sample]]  # labels -> by whom they were chosen -> of each seed
@@ -89,21 +89,25 @@ def _errors(model: Model, images: InData) -> Sample:
     )
 
 
-def transfer_claim(found: Errors) -> Claim:
+def transfer_claim(numbers: Mapping[str, Any]) -> Claim:
     """Are the labels also better for a network that did not choose them?"""
-    gaps = {labels: row[BALD] - row[RANDOM] for labels, row in found.items()}
-    said = "; ".join(
-        f"{labels} labels: {100 * gap.mean:+.2f} ± {100 * gap.half:.2f} points"
-        for labels, gap in gaps.items()
-    )
+    gaps = {
+        labels: sample(row[BALD]["values"]) - sample(row[RANDOM]["values"])
+        for labels, row in numbers["convolutions"].items()
+    }
     return Claim(
-        "lecture, Applications: Active Learning",
-        "The most informative data are worth annotating: also for another network, which learns "
-        "its convolutions and chose none of them.",
-        f"its error on the labels of BALD less that on random labels: {said}",
-        verdict=verdict(
-            all(gap.below for gap in gaps.values()), any(gap.below for gap in gaps.values())
-        ),
+        source="lecture, Applications: Active Learning",
+        sentence="The most informative data are worth annotating: also for another network, which "
+        "learns its convolutions and chose none of them.",
+        facts=[
+            over_seeds(
+                f"its error on {labels} labels of BALD less that on random ones",
+                gap,
+                below=0,
+                form=".2%",
+            )
+            for labels, gap in gaps.items()
+        ],
     )
 
 

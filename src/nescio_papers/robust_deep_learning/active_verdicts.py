@@ -1,12 +1,15 @@
 """What the lecture and the papers behind it say of active learning, judged on MNIST."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from nescio.applications.active_learning import Curves
-from nescio_papers.kit import Claim, Comparison, Sample, median, sample, table, verdict, verdict_of
+from nescio_papers.kit import Claim, Comparison, Sample, exactly, median, sample, table
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
     BALD_20,
@@ -17,10 +20,13 @@ from nescio_papers.robust_deep_learning.active_runs import (
     DELTA_CONFIDENCE,
     DELTA_ENTROPY,
     ENTROPY,
+    MNIST,
     RANDOM,
     RATIO,
+    REPEATED,
     START,
 )
+from nescio_papers.robust_deep_learning.stored_facts import number, over_seeds
 
 LECTURE = "lecture, Applications: Active Learning"
 FIGURE = "lecture, Fig. 5.1 (Gal, 2016)"
@@ -48,124 +54,221 @@ def distinct(curves: Curves, images: int) -> list[int]:
     return [len(np.unique(own % images)) for own in curves.acquired]
 
 
-def claims(found: Named, repeated: Named, images: int) -> list[Claim]:
-    """All claims, judged."""
+@dataclass(frozen=True)
+class Learned:
+    """A method's curve as it is stored.
+
+    labels: number of labels at each step.
+    errors: error rates by seed and step.
+    needed: labels to 95 % by seed; NaN where it was not reached.
+    """
+
+    labels: Sequence[int]
+    errors: Sequence[Sequence[float]]
+    needed: Sequence[float]
+
+    def error_at(self, labels: int) -> Sample:
+        """The errors at a number of labels; NaN where no step has it."""
+        if labels not in self.labels:
+            return sample(math.nan for _ in self.errors)
+        return sample(row[self.labels.index(labels)] for row in self.errors)
+
+    def until(self, labels: int) -> Sample:
+        """The mean error over the curve up to a number of labels."""
+        steps = sum(one <= labels for one in self.labels)
+        return sample(fmean(row[:steps]) for row in self.errors)
+
+    @property
+    def end(self) -> int:
+        """The number of labels at the end."""
+        return self.labels[-1]
+
+
+Stored = Mapping[str, Learned]
+
+
+def learned(numbers: Mapping[str, Any]) -> dict[str, Learned]:
+    """The curves of a pool from stored numbers."""
+    return {
+        name: Learned(
+            labels=own["labels"],
+            errors=[[1 - one for one in row] for row in own["accuracy"]],
+            needed=[number(one) for one in own["labels_to_95"]],
+        )
+        for name, own in numbers.items()
+    }
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """All claims, judged by stored numbers."""
+    if "absent" in numbers:
+        return []
+    found, repeated = (learned(numbers[pool]) for pool in (MNIST, REPEATED))
     return [
         *(_better_than_random(name, found) for name in (BALD, BATCH, RATIO, ENTROPY)),
-        _zero_under_delta(found),
+        _zero_under_delta(found, numbers[MNIST][DELTA_BALD].get("largest_score")),
         _dropout_or_delta(found, BALD, DELTA_BALD),
         _dropout_or_delta(found, RATIO, DELTA_CONFIDENCE),
         _dropout_or_delta(found, ENTROPY, DELTA_ENTROPY),
         *(_within(name, found[name], most) for name, most in WITHIN.items()),
         _small_error(found),
         _batch_aware(found),
-        _copies(repeated, images),
+        _copies(repeated, numbers["different_images"]),
         _fails_on_copies(repeated),
     ]
 
 
-def _better_than_random(name: str, found: Named) -> Claim:
+def _better_than_random(name: str, found: Stored) -> Claim:
     own, chance = found[name], found[RANDOM]
-    end = int(own.labels[-1])
-    gap = _error_at(own, end) - _error_at(chance, end)
-    fewer = own.labels_to(GOAL).median < chance.labels_to(GOAL).median
+    fewer = sample(own.needed) - sample(chance.needed)
     return Claim(
-        LECTURE,
-        f"The most uncertain data give an optimal convergence ({name} against random).",
-        f"{_median(own)} labels to {GOAL:.0%} against {_median(chance)} at random (medians); error "
-        f"at {end} labels less that at random: {_points(gap)}",
-        verdict=verdict(gap.below and fewer, gap.below or fewer),
+        source=LECTURE,
+        sentence=f"The most uncertain data give an optimal convergence ({name} against random).",
+        facts=[
+            over_seeds(f"labels to {GOAL:.0%} less those at random", fewer, below=0, form=".0f"),
+            over_seeds(
+                f"error at {own.end} labels less that at random",
+                own.error_at(own.end) - chance.error_at(own.end),
+                below=0,
+                form=".2%",
+            ),
+        ],
     )
 
 
-def _zero_under_delta(found: Named) -> Claim:
+def _zero_under_delta(found: Stored, largest: float | None) -> Claim:
     own, chance = found[DELTA_BALD], found[RANDOM]
-    scores = own.scores[:, START:]
-    count = min(own.acquired.shape[1], chance.acquired.shape[1])
-    same = np.array_equal(own.acquired[:, :count], chance.acquired[:, :count])
+    pairs = [
+        abs(one - two)
+        for first, second in zip(own.errors, chance.errors, strict=True)
+        for one, two in zip(first, second, strict=False)
+    ]
+    facts = [
+        exactly(
+            f"largest difference of {len(pairs)} errors from those at random, by the same draws",
+            max(pairs),
+            why="all seeds and steps are compared",
+            below=1e-9,
+        )
+    ]
+    if largest is not None:
+        why = "all acquired images are scored"
+        facts.append(exactly("largest score of an acquired image", largest, why=why, below=1e-9))
     return Claim(
-        FIGURE,
-        "Under a delta posterior BALD is 0 everywhere, and no better than random.",
-        f"largest of {scores.size} scores of acquired images: {np.abs(scores).max():g}; "
-        f"{'the same images as' if same else 'other images than'} at random, by the same draws",
-        verdict=verdict_of(not scores.any(), same),
+        source=FIGURE,
+        sentence="Under a delta posterior BALD is 0 everywhere, and no better than random.",
+        facts=facts,
     )
 
 
-def _dropout_or_delta(found: Named, name: str, delta: str) -> Claim:
-    steps = min(len(found[name].labels), len(found[delta].labels))
-    own, other = found[name].first(steps), found[delta].first(steps)
-    end = int(own.labels[-1])
-    gap = _error_at(own, end) - _error_at(other, end)
-    early = sample(own.error.mean(1)) - sample(other.error.mean(1))
+def _dropout_or_delta(found: Stored, name: str, delta: str) -> Claim:
+    own, other = found[name], found[delta]
+    end = min(own.end, other.end)
+    gaps = {
+        f"error at {end} labels": own.error_at(end) - other.error_at(end),
+        f"mean error up to {end} labels": own.until(end) - other.until(end),
+    }
     return Claim(
-        FIGURE,
-        f"Dropout gives a lower error than the softmax of one network ({name}).",
-        f"error at {end} labels less that under a delta posterior: {_points(gap)}; mean over "
-        f"the curve so far: {_points(early)}",
-        verdict=verdict_of(gap.below, early.below),
+        source=FIGURE,
+        sentence=f"Dropout gives a lower error than the softmax of one network ({name}).",
+        facts=[
+            over_seeds(f"{what} less that under a delta posterior", gap, below=0, form=".2%")
+            for what, gap in gaps.items()
+        ],
     )
 
 
-def _within(name: str, curves: Curves, most: int) -> Claim:
-    middle = curves.labels_to(GOAL).median
+def _within(name: str, own: Learned, most: int) -> Claim:
     return Claim(
-        KIRSCH if "BALD" in name else "Gal et al. (2017), table 1",
-        f"{name} takes at most {most} labels to {GOAL:.0%} (published: {PUBLISHED[name][0]}).",
-        f"{_median(curves)} (median; by seed {_each(curves)})",
-        verdict=verdict(middle <= most),
+        source=KIRSCH if "BALD" in name else "Gal et al. (2017), table 1",
+        sentence=f"{name} takes at most {most} labels to {GOAL:.0%} (published: "
+        f"{PUBLISHED[name][0]}).",
+        facts=[
+            over_seeds(
+                f"labels to {GOAL:.0%}, mean over seeds", own.needed, below=most + 1, form=".0f"
+            )
+        ],
+        note=f"by seed {', '.join(f'{one:.0f}' for one in own.needed)}",
     )
 
 
-def _small_error(found: Named) -> Claim:
-    end = int(found[BALD].labels[-1])
-    each = {name: median(_error_at(found[name], end).values) for name in (BALD, BATCH, RATIO)}
-    said = ", ".join(f"{name} {error:.2%}" for name, error in each.items())
+def _small_error(found: Stored) -> Claim:
+    end = found[BALD].end
+    others = ", ".join(f"{name} {_mean(found[name], end)}" for name in (BATCH, RATIO, RANDOM))
     return Claim(
-        KIRSCH,
-        f"BALD has 98.4 % accuracy at 1,010 labels (wanted: at most {ERROR_WITHIN:.1%} error).",
-        f"median error at {end} labels: {said}; random "
-        f"{median(_error_at(found[RANDOM], end).values):.2%}",
-        verdict=verdict(each[BALD] <= ERROR_WITHIN, min(each.values()) <= ERROR_WITHIN),
+        source=KIRSCH,
+        sentence=f"BALD has 98.4 % accuracy at 1,010 labels (wanted: at most {ERROR_WITHIN:.1%} "
+        "error).",
+        facts=[
+            over_seeds(
+                f"error of BALD at {end} labels",
+                found[BALD].error_at(end),
+                below=ERROR_WITHIN,
+                form=".2%",
+            )
+        ],
+        note=others,
     )
 
 
-def _batch_aware(found: Named) -> Claim:
-    end = int(found[BATCH_OF_5].labels[-1])
-    gap = _error_at(found[BATCH], end) - _error_at(found[BALD], end)
+def _batch_aware(found: Stored) -> Claim:
+    end = found[BATCH_OF_5].end
+    own, other = found[BATCH], found[BALD]
     return Claim(
-        KIRSCH,
-        "BatchBALD is better than BALD for batches of 10, on MNIST.",
-        f"{_median(found[BATCH])} labels to {GOAL:.0%} against {_median(found[BALD])} (medians); "
-        f"error at {end} labels less BALD's: {_points(gap)}",
-        verdict=verdict(gap.below, gap.mean < 0),
+        source=KIRSCH,
+        sentence="BatchBALD is better than BALD for batches of 10, on MNIST.",
+        facts=[
+            over_seeds(
+                f"error at {end} labels less BALD's",
+                own.error_at(end) - other.error_at(end),
+                below=0,
+                form=".2%",
+            )
+        ],
+        note=f"mean up to {end} labels {_points(own.until(end) - other.until(end))}",
     )
 
 
-def _copies(repeated: Named, images: int) -> Claim:
+def _copies(repeated: Stored, different: Mapping[str, Sequence[int]]) -> Claim:
     own, other = repeated[BATCH], repeated[BALD]
-    end = int(own.labels[-1])
-    gap = _error_at(own, end) - _error_at(other, end)
-    kinds = {name: median(distinct(repeated[name], images)) for name in (BATCH, BALD)}
+    kinds = {name: median(different[name]) for name in (BATCH, BALD)}
     return Claim(
-        KIRSCH,
-        f"Where each image is there {COPIES} times, BatchBALD is better than BALD.",
-        f"error at {end} labels less BALD's: {_points(gap)}; different images among {end} labels: "
-        f"{kinds[BATCH]:.0f} against {kinds[BALD]:.0f} (medians)",
-        verdict=verdict(gap.below, gap.mean < 0),
+        source=KIRSCH,
+        sentence=f"Where each image is there {COPIES} times, BatchBALD is better than BALD.",
+        facts=[
+            over_seeds(
+                f"error at {own.end} labels less BALD's",
+                own.error_at(own.end) - other.error_at(own.end),
+                below=0,
+                form=".2%",
+            )
+        ],
+        note=f"different images among {own.end} labels: {kinds[BATCH]:.0f} against "
+        f"{kinds[BALD]:.0f} (medians)",
     )
 
 
-def _fails_on_copies(repeated: Named) -> Claim:
-    reached = {name: own.labels_to(GOAL).median for name, own in repeated.items()}
-    said = ", ".join(f"{name} {_median(own)}" for name, own in repeated.items())
+def _fails_on_copies(repeated: Stored) -> Claim:
+    limits = {BATCH: (REPEATED_WITHIN, {"below": 1 - GOAL}),
+              BALD: (REPEATED_END, {"above": 1 - GOAL})}  # fmt: skip
     return Claim(
-        KIRSCH,
-        f"On repeated MNIST BatchBALD has {GOAL:.0%} by {REPEATED_WITHIN} labels, BALD not by "
-        f"{REPEATED_END}.",
-        f"labels to {GOAL:.0%} (medians): {said}",
-        verdict=verdict_of(reached[BATCH] <= REPEATED_WITHIN, reached[BALD] > REPEATED_END),
+        source=KIRSCH,
+        sentence=f"On repeated MNIST BatchBALD has {GOAL:.0%} by {REPEATED_WITHIN} labels, BALD "
+        f"not by {REPEATED_END}.",
+        facts=[
+            over_seeds(
+                f"error of {name} at {labels} labels",
+                repeated[name].error_at(labels),
+                form=".2%",
+                **limit,
+            )
+            for name, (labels, limit) in limits.items()
+        ],
     )
+
+
+def _mean(own: Learned, labels: int) -> str:
+    return f"{own.error_at(labels).mean:.2%}"
 
 
 def comparisons(found: Named) -> list[Comparison]:
@@ -209,6 +312,7 @@ def numbers(found: Named) -> dict[str, Any]:
             "accuracy": own.accuracy.round(5).tolist(),
             "labels_to_90": own.labels_to(0.9).by_seed.tolist(),
             "labels_to_95": own.labels_to(GOAL).by_seed.tolist(),
+            "largest_score": float(np.abs(own.scores[:, START:]).max(initial=0.0)),
             "error_at_the_end": _error_at(own, int(own.labels[-1])).numbers(),
             "processor_seconds": dict(
                 zip(

@@ -12,9 +12,10 @@ from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit import Claim, Findings, InData, Settings, slug, table, verdict_of
+from nescio_papers.kit import Claim, Comparison, Fact, Findings, InData, Settings, slug, table
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
+from nescio_papers.robust_deep_learning.stored_facts import between, less
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
@@ -33,17 +34,22 @@ BY_CLASS = {
     f"{kind}, class by class": (kind, {"keep_argmax": False}) for kind in ("isotonic", "histogram")
 }
 SHARES = ("error", "ece", "smooth_ece", "mce")  # printed in per cent
+POOR, LEFT = 0.01, 0.02  # an ECE that we call badly calibrated; what may be left after repair
+PUBLISHED_ECE = {BEFORE: 0.046, USUAL: 0.0083}  # Guo et al. (2017): ResNet-110, CIFAR-10
+PUBLISHED_TEMPERATURE = 1.173  # of the baseline of outlier exposure on MNIST
 Numbers = Mapping[str, Any]
 
 
 def run(settings: Settings) -> Findings:
     """A diagram and a table for each data set at hand."""
     numbers: dict[str, Any] = {}
+    skipped: dict[str, str] = {}
     figures, captions, texts = {}, {}, [_INTRODUCTION]
     for name in DATA:
         in_dist = in_data(BLOCKS[name], budget(settings))
         if isinstance(in_dist, Absent):
             texts.append(f"{name} is not at hand: {in_dist.why}.")
+            skipped[name] = in_dist.why
             continue
         result, bins = _calibrated(settings, name, in_dist)
         file = f"calibration-{slug(name)}.png"
@@ -58,13 +64,15 @@ def run(settings: Settings) -> Findings:
         numbers=numbers,
         figures=figures,
         captions=captions,
-        claims=_claims(numbers) if numbers else [],
+        comparisons=_comparisons(numbers),
         text="\n\n".join(texts),
+        skipped=skipped,
+        empty=not numbers,
     )
 
 
 _INTRODUCTION = (
-    "One network per data set. A tenth of the training images is held out for the calibrations; "
+    "One network per data set. A tenth of the training images fits the calibrations alone; "
     "all numbers are of the test images. The intervals of the ECE take off some of what chance "
     "adds to it, so they may lie below the value; they start above 0 only if calibrated answers "
     "would show so large an error in 2.5 % of draws at most."
@@ -144,26 +152,69 @@ def _table(result: Numbers) -> str:
     return "\n\n".join(parts)
 
 
-def _claims(numbers: Mapping[str, Numbers]) -> list[Claim]:
-    """Are networks overconfident, and does one temperature repair it?"""
-    pairs = {
-        name: (result["rows"][BEFORE], result["rows"][USUAL])
-        for name, result in numbers.items()
-        if USUAL in result["rows"]
-    }
-    said = "; ".join(
-        f"{name}: ECE {100 * one['ece']:.2f} % ({100 * one['ece_low']:.2f} to "
-        f"{100 * one['ece_high']:.2f}), then {100 * two['ece']:.2f} % ({100 * two['ece_low']:.2f} "
-        f"to {100 * two['ece_high']:.2f}); NLL {one['nll']:.3f}, then {two['nll']:.3f}"
-        for name, (one, two) in pairs.items()
-    )
-    better = [two["ece_high"] < one["ece_low"] for one, two in pairs.values()]
+def judge(numbers: Mapping[str, Numbers]) -> list[Claim]:
+    """Are networks calibrated badly, and does one temperature repair it?"""
+    rows = {name: one["rows"] for name, one in numbers.items() if USUAL in one["rows"]}
+    if not rows:
+        return []
     return [
         Claim(
-            SOURCE,
-            "Modern neural networks are no longer well-calibrated. Simple solution to "
-            "over-confident prediction: temperature scaling.",
-            said or "no temperature could be fitted",
-            verdict=verdict_of(*better) if pairs else "open",
-        )
+            source=SOURCE,
+            sentence="Modern neural networks are no longer well-calibrated.",
+            facts=[
+                between(f"{name}: ECE", _ece(one[BEFORE]), above=POOR, form=".2%")
+                for name, one in rows.items()
+            ],
+            note=f"badly calibrated: an ECE above {100 * POOR:g} %; the networks are small",
+        ),
+        Claim(
+            source=SOURCE,
+            sentence="Simple solution to over-confident prediction: temperature scaling.",
+            facts=[one for name, own in rows.items() for one in _repaired(name, own)],
+            note="NLL "
+            + "; ".join(
+                f"{name} {one[BEFORE]['nll']:.3f}, then {one[USUAL]['nll']:.3f}"
+                for name, one in rows.items()
+            ),
+        ),
     ]
+
+
+def _repaired(name: str, rows: Mapping[str, Numbers]) -> list[Fact]:
+    """By how much the temperature lowers the ECE, and what is left of it."""
+    before, after = _ece(rows[BEFORE]), _ece(rows[USUAL])
+    return [
+        between(f"{name}: fall of the ECE", less(before, after), above=0, form=".2%"),
+        between(f"{name}: ECE that is left", after, below=LEFT, form=".2%"),
+    ]
+
+
+def _ece(row: Numbers) -> Numbers:
+    return {"value": row["ece"], "low": row["ece_low"], "high": row["ece_high"]}
+
+
+def _comparisons(numbers: Mapping[str, Numbers]) -> list[Comparison]:
+    """The temperature of a published network for MNIST, and the ECE of one for CIFAR-10."""
+    rows = []
+    for name, result in numbers.items():
+        if name == "MNIST":
+            rows.append(
+                Comparison(
+                    f"{name}: temperature",
+                    PUBLISHED_TEMPERATURE,
+                    result["temperature"],
+                    note="of the baseline network of outlier exposure",
+                )
+            )
+            continue
+        rows += [
+            Comparison(
+                f"{name}: ECE {'before' if row == BEFORE else 'after temperature'}",
+                said,
+                result["rows"][row]["ece"],
+                note="Guo et al.: ResNet-110, all training images, 15 bins",
+            )
+            for row, said in PUBLISHED_ECE.items()
+            if row in result["rows"]
+        ]
+    return rows

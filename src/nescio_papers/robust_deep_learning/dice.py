@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from nescio.core import Dirichlet, generator, measures
 from nescio.report.plots.simplex_plot import simplex
-from nescio_papers.kit import Claim, Findings, Settings, percent, sample, table, verdict
+from nescio_papers.kit import Claim, Findings, Settings, percent, sample, table
+from nescio_papers.robust_deep_learning.stored_facts import between, less
 
 SOURCE = "lecture, Dice roll example"
 FIGURE = "dirichlet-dice.png"
@@ -75,7 +77,6 @@ def findings(settings: Settings) -> Findings:
         figures={FIGURE: figure},
         captions={FIGURE: "The dice posterior with prior concentrations of 1; below, counts, "
                   "exact mean and standard deviation. The cross is the mean."},
-        claims=[_claim(many)],
         text=_text(rows, settings),
     )  # fmt: skip
 
@@ -117,19 +118,32 @@ def _many(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _claim(many: Mapping[str, Any]) -> Claim:
-    said = ", ".join(
-        f"{row['mean']:.2g} after {count}" for count, row in many["mutual_information"].items()
-    )
-    rising = many["single_rolls_that_raise_it"]
-    return Claim(
-        SOURCE,
-        "Increasing N, increasing evidence, decreasing epistemic uncertainty.",
-        f"mean mutual information of {many['dice']} dice drawn from the prior, in nats: {said} "
-        "rolls, each fall larger than its 95 % interval; the precision always grows by 1, but "
-        f"{percent(rising)} of single rolls, of a rare face, raise the mutual information",
-        verdict=verdict(all(many["falls"])),
-    )
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Does what is not known of a die fall with the rolls?"""
+    many = numbers["many"]
+    found = {rolls: _ends(row) for rolls, row in many["mutual_information"].items()}
+    return [
+        Claim(
+            source=SOURCE,
+            sentence="Increasing N, increasing evidence, decreasing epistemic uncertainty.",
+            facts=[
+                between(
+                    f"mutual information after {before} rolls less that after {after}, nats,",
+                    less(found[before], found[after]),
+                    above=0,
+                )
+                for before, after in pairwise(found)
+            ],
+            note=f"{many['dice']} dice drawn from the prior; the precision grows by 1 with every "
+            f"roll, but {percent(many['single_rolls_that_raise_it'])} of single rolls, of a rare "
+            "face, raise the mutual information",
+        )
+    ]
+
+
+def _ends(row: Mapping[str, float]) -> dict[str, float]:
+    mean, half = row["mean"], row["half_width_95"]
+    return {"value": mean, "low": mean - half, "high": mean + half}
 
 
 def _text(rows: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:

@@ -1,8 +1,7 @@
 """The formulas of the lecture's Dirichlet slides, checked: KL, ELBO, digamma, entropies."""
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from nescio.core import Dirichlet, generator, measures
 from nescio.report.plots.look import DASHES, GRAY, line, panels, with_look
-from nescio_papers.kit import Claim, Findings, Settings, table, verdict
+from nescio_papers.kit import Claim, Findings, Settings, exactly, table
 
 SLIDE = "lecture, Dirichlet Prior Networks (DPN)"
 DISTRIBUTION = "lecture, Dirichlet distribution"
@@ -19,6 +18,8 @@ FIGURE = "dirichlet-kl.png"
 CLASSES = 5
 PRECISIONS = (5, 50, 500, 5000)
 SHARPNESS = 100.0  # 1 / lambda: what the label adds to its concentration
+CLOSED = "computed in closed form"
+ROUNDING = 1e-10  # what rounding leaves of an identity
 DRAWS = 2000  # random concentrations for the identities
 
 
@@ -78,7 +79,6 @@ def findings(settings: Settings) -> Findings:
         figures={FIGURE: _drawn()},
         captions={FIGURE: "KL from a Dirichlet to the flat one against its precision, with the "
                   "asymptotes; the lecture says that it is proportional to 1/precision."},
-        claims=_claims(numbers),
         text="KL from a Dirichlet with equal means to the flat one, five classes, nats:\n\n"
         + table(["precision", "KL to the flat Dirichlet", "2 log(precision) + constant"], rows),
     )  # fmt: skip
@@ -134,75 +134,157 @@ def _uncertainties() -> dict[str, float]:
     return values
 
 
-def _claims(numbers: dict[str, Any]) -> list[Claim]:
-    kl = list(numbers["kl_to_flat"].values())
-    errors = [numbers[f"digamma_error_times_x2_at_{x}"] for x in (10, 100, 1000)]
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The sentences of the slides, in closed form."""
+    return [*_of_uncertainties(numbers), *_of_the_loss(numbers), *_of_expansions(numbers)]
+
+
+def _of_uncertainties(numbers: Mapping[str, Any]) -> list[Claim]:
+    apart = {
+        kind: abs(numbers[f"{kind}_{one}"] - numbers[f"{kind}_{two}"])
+        for kind, one, two in (
+            ("expected_entropy", "flat", "sharp"),
+            ("mutual_information", "middle", "corner"),
+        )
+    }
     return [
         Claim(
-            DISTRIBUTION,
-            "Concentrations: position on the simplex, aleatoric uncertainty; their sum: total "
-            "evidence, distribution spread, epistemic uncertainty.",
-            "the sum does set the spread, but the two are not apart: at one position, the middle, "
-            f"the expected entropy is {numbers['expected_entropy_flat']:.3f} at precision 3 and "
-            f"{numbers['expected_entropy_sharp']:.3f} at 3,000; at one precision, 103, the mutual "
-            f"information is {numbers['mutual_information_middle']:.4f} in the middle and "
-            f"{numbers['mutual_information_corner']:.4f} at Dir(101, 1, 1) (exact values, nats)",
-            verdict=verdict(
-                math.isclose(numbers["expected_entropy_flat"], numbers["expected_entropy_sharp"]),
-                numbers["mutual_information_sharp"] < numbers["mutual_information_flat"],
-            ),
+            source=DISTRIBUTION,
+            sentence="Concentrations: position on the simplex, aleatoric uncertainty; their sum: "
+            "total evidence, distribution spread, epistemic uncertainty.",
+            facts=[
+                exactly(
+                    "mutual information in the middle at precision 3 less at 3,000, nats,",
+                    numbers["mutual_information_flat"] - numbers["mutual_information_sharp"],
+                    why=CLOSED,
+                    above=0,
+                ),
+                exactly(
+                    "by which expected entropies differ at one position, precisions 3 and 3,000,",
+                    apart["expected_entropy"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                ),
+                exactly(
+                    "by which mutual informations differ at one precision, 103, middle and corner,",
+                    apart["mutual_information"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                ),
+            ],
+            note="the sum sets the spread, but position and sum each move both uncertainties",
         ),
         Claim(
-            "lecture, Uncertainty in classification",
-            "Predictive entropy: aleatoric uncertainty.",
-            f"Dir(1, 1, 1) and Dir(1000, 1000, 1000) have one entropy, "
-            f"{numbers['predictive_entropy_flat']:.4f}, but aleatoric uncertainties (expected "
-            f"entropies) of {numbers['expected_entropy_flat']:.4f} and "
-            f"{numbers['expected_entropy_sharp']:.4f}: entropy is the total (exact values, nats)",
-            verdict=verdict(numbers["expected_entropy_flat"] == numbers["predictive_entropy_flat"]),
+            source="lecture, Uncertainty in classification",
+            sentence="Predictive entropy: aleatoric uncertainty.",
+            facts=[
+                exactly(
+                    "predictive entropy of Dir(1, 1, 1) less its aleatoric part, the expected "
+                    "entropy, nats,",
+                    numbers["predictive_entropy_flat"] - numbers["expected_entropy_flat"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                )
+            ],
+            note="Dir(1000, 1000, 1000) has the same entropy, "
+            f"{numbers['predictive_entropy_sharp']:.4f}, and nearly all of it is aleatoric: "
+            "entropy is the total",
+        ),
+    ]
+
+
+def _of_the_loss(numbers: Mapping[str, Any]) -> list[Claim]:
+    return [
+        Claim(
+            source=SLIDE,
+            sentence="The mean of Dir(exp f) is the softmax of f: Soft-max prediction!",
+            facts=[
+                exactly(
+                    f"largest difference over {DRAWS:,} random outputs",
+                    numbers["softmax_largest_error"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                )
+            ],
         ),
         Claim(
-            SLIDE,
-            "The mean of Dir(exp f) is the softmax of f: Soft-max prediction!",
-            f"largest difference {numbers['softmax_largest_error']:.1g} over {DRAWS:,} random "
-            "outputs",
-            verdict=verdict(numbers["softmax_largest_error"] < 1e-12),
-        ),
-        Claim(
-            SLIDE,
-            "Minimizing KL to the target is minimizing the ELBO loss: expected negative "
+            source=SLIDE,
+            sentence="Minimizing KL to the target is minimizing the ELBO loss: expected negative "
             "log-likelihood plus KL to the prior.",
-            f"the two differ by {numbers['elbo_constant']:.6f} = log P(y), whatever the "
-            f"concentrations (relative error at most {numbers['elbo_largest_error']:.1g} over "
-            f"{DRAWS:,} draws)",
-            verdict=verdict(numbers["elbo_largest_error"] < 1e-10),
+            facts=[
+                exactly(
+                    f"largest relative error of a constant difference, {DRAWS:,} concentrations,",
+                    numbers["elbo_largest_error"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                )
+            ],
+            note=f"the constant is log P(y) = {numbers['elbo_constant']:.6f}",
         ),
         Claim(
-            SLIDE,
-            "The loss is that sum + P(y|x), and proportional to it without P(y|x).",
-            f"the constant is log P(y|x) = {numbers['elbo_constant']:.3f}, not P(y|x) = "
-            f"{numbers['evidence']:.1g}; the two forms are equal up to it, not proportional: "
-            f"their ratio goes from {numbers['elbo_ratio_low']:.3f} to "
-            f"{numbers['elbo_ratio_high']:.3f}",
-            verdict=verdict(math.isclose(numbers["elbo_ratio_low"], numbers["elbo_ratio_high"])),
+            source=SLIDE,
+            sentence="The loss is that sum + P(y|x), and proportional to it without P(y|x).",
+            facts=[
+                exactly(
+                    "distance of the constant from P(y|x)",
+                    abs(numbers["elbo_constant"] - numbers["evidence"]),
+                    why=CLOSED,
+                    below=ROUNDING,
+                ),
+                exactly(
+                    "largest less smallest ratio of the two",
+                    numbers["elbo_ratio_high"] - numbers["elbo_ratio_low"],
+                    why=CLOSED,
+                    below=ROUNDING,
+                ),
+            ],
+            note=f"the constant is log P(y|x) = {numbers['elbo_constant']:.3f}; the two are equal "
+            "up to it",
+        ),
+    ]
+
+
+def _of_expansions(numbers: Mapping[str, Any]) -> list[Claim]:
+    errors = {x: numbers[f"digamma_error_times_x2_at_{x}"] for x in (10, 100, 1000)}
+    kl = numbers["kl_to_flat"]
+    return [
+        Claim(
+            source=SLIDE,
+            sentence="Digamma: psi(x) = ln(x) - 1/(2x) + O(x^2).",
+            facts=[
+                exactly(
+                    "error of ln(x) - 1/(2x) at 1,000",
+                    errors[1000] / 1000**2,
+                    why=CLOSED,
+                    below=1e-6,
+                    form=".2g",
+                ),
+                exactly(
+                    "error at 1,000 over that at 10 (O(x^2): 10,000)",
+                    errors[1000] / errors[10] / 100**2,
+                    why=CLOSED,
+                    above=1,
+                    form=".2g",
+                ),
+            ],
+            note=f"the error times x^2 goes to 1/12 ({errors[1000]:.5f} at 1,000): it is O(x^-2)",
         ),
         Claim(
-            SLIDE,
-            "Digamma: psi(x) = ln(x) - 1/(2x) + O(x^2).",
-            "the error times x^2 is "
-            + ", ".join(f"{e:.5f}" for e in errors)
-            + " at 10, 100, 1,000: it goes to 1/12, so the error is O(x^-2)",
-            verdict=verdict(errors[-1] > 1e3 * errors[0], max(errors) < 0.1),
-        ),
-        Claim(
-            SLIDE,
-            "KL to the flat Dirichlet is a differential entropy, proportional to 1/precision.",
-            f"for {CLASSES} classes with equal means {', '.join(f'{v:.2f}' for v in kl)} nats at "
-            f"precisions {', '.join(map(str, PRECISIONS))}: it grows by "
-            f"{numbers['slope_per_log_precision']:.4f} = (K - 1)/2 per unit of log precision, and "
-            f"by {numbers['slope_towards_a_corner']:.4f} = K - 1 towards a corner; it is minus the "
-            "differential entropy, less log (K - 1)!",
-            verdict=verdict(all(b < a for a, b in itertools.pairwise(kl))),
+            source=SLIDE,
+            sentence="KL to the flat Dirichlet is a differential entropy, proportional to "
+            "1/precision.",
+            facts=[
+                exactly(
+                    "KL at precision 5,000 over that at 50 (1/precision: 0.01),",
+                    kl["5000"] / kl["50"],
+                    why=CLOSED,
+                    below=1,
+                )
+            ],
+            note=f"{CLASSES} classes, equal means: {', '.join(f'{v:.2f}' for v in kl.values())} "
+            f"nats at {', '.join(kl)}; it grows by {numbers['slope_per_log_precision']:.2f} = "
+            "(K - 1)/2 per unit of log precision, and is minus the differential entropy less "
+            "log (K - 1)!",
         ),
     ]
 

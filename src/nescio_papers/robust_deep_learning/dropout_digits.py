@@ -13,10 +13,9 @@ from nescio.core import Categorical, as_batch, measures
 from nescio.data.corruptions import rotation
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, MARKERS, add_title, with_look
-from nescio_papers.kit import Claim, Findings, InData, Settings, verdict
+from nescio_papers.kit import Findings, InData, Settings
 from nescio_papers.robust_deep_learning.dropout_errors import networks
 
-SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
 TURNING, EXTREMES, SAMPLES = (
     "mc-dropout-turning.png",
     "mc-dropout-digits.png",
@@ -70,7 +69,6 @@ def findings(settings: Settings, in_dist: InData) -> Findings:
             SAMPLES: "Probabilities of the passes for the most and the least uncertain digit, and "
             "how often each class is the label.",
         },
-        claims=[_claim(turning)],
     )
 
 
@@ -81,7 +79,7 @@ def turned(image: Tensor, angles: Sequence[float]) -> Tensor:
 
 
 def _typical(model: Model, x: Tensor, y: Tensor) -> int:
-    """The 1 of the test set that the network is surest of."""
+    """The 1 of the test set that the network is most confident of."""
     ones = (y == ONE).nonzero()[:, 0]
     failure_score = measures.log_odds(Categorical(_logits(models.plain(model.member(0)), x[ones])))
     return int(ones[failure_score.argmin()])
@@ -96,23 +94,6 @@ def _ordered(ratio: Tensor, entropy: Tensor) -> Tensor:
     """Digits from least to most uncertain, ties by entropy."""
     by_entropy = entropy.argsort(stable=True)
     return by_entropy[ratio[by_entropy].argsort(stable=True)]
-
-
-def _claim(turning: Tensor) -> Claim:
-    prediction = Categorical(turning)
-    top, ratio = prediction.probs.amax(-1), measures.variation_ratio(prediction)
-    middle = int(ratio.argmax())
-    spread = turning.std(0).mean(-1)
-    wide = bool(spread[middle] > spread[0])
-    return Claim(
-        SOURCE,
-        "A qualitative experiment illustrates the importance of sampling the predictive "
-        "distribution.",
-        f"at {ANGLES[middle]} degrees {100 * float(ratio[middle]):.0f} % of the passes disagree "
-        f"with the most frequent label (mean maximum probability {float(top[middle]):.2f}); the "
-        f"logits spread by {float(spread[middle]):.2f} there and {float(spread[0]):.2f} upright",
-        verdict=verdict(wide and ratio[middle] > ratio[0]),
-    )
 
 
 @with_look

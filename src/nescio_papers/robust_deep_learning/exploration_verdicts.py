@@ -1,12 +1,12 @@
 """What is said of exploration by uncertainty, judged on our worlds; the lecture's numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from nescio.applications.exploration import Rewards
-from nescio_papers.kit import Claim, Comparison, Sample, sample, table, verdict, verdict_of
+from nescio_papers.kit import Claim, Comparison, Sample, exactly, sample, table
 from nescio_papers.robust_deep_learning.exploration_races import (
     ALONE,
     BURN_IN,
@@ -16,6 +16,7 @@ from nescio_papers.robust_deep_learning.exploration_races import (
     SLOW,
     Race,
 )
+from nescio_papers.robust_deep_learning.stored_facts import number, over_seeds
 
 SOURCE = "lecture, Application in Reinforcement Learning"
 THESIS = "lecture, figure 5.4 (Gal, 2016)"
@@ -30,6 +31,7 @@ WORDS = {
     "mountain_car": "MountainCar",
 }
 Found = Mapping[str, Rewards]
+Agents = Mapping[str, Any]  # the stored numbers of a world by agent
 
 
 def overall(rewards: Rewards) -> Sample:
@@ -42,37 +44,70 @@ def said(one: Sample) -> str:
     return f"{one.mean:.4g} ± {one.half:.2g}"
 
 
-def faster(race: Race, found: Found) -> list[Claim]:
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claims by stored rewards and times of the seeds."""
+    claims = []
+    for world, agents in numbers.items():
+        if "absent" in agents:
+            continue
+        claims += faster(world, agents)
+        claims += EXTRAS[world](agents) if world in EXTRAS else []
+    return claims
+
+
+def faster(world: str, agents: Agents) -> list[Claim]:
     """Does each agent that samples from what it does not know beat epsilon-greedy?"""
-    rivals = {name: found[name] for name in (GREEDY, SLOW) if name in found}
-    return [_faster(race, found, name, rival) for name in (DROPOUT, ENSEMBLE) for rival in rivals]
+    rivals = [name for name in (GREEDY, SLOW) if name in agents]
+    return [_faster(world, agents, name, rival) for name in (DROPOUT, ENSEMBLE) for rival in rivals]
 
 
-def _faster(race: Race, found: Found, name: str, rival: str) -> Claim:
-    own, other = overall(found[name]), overall(found[rival])
+def _faster(world: str, agents: Agents, name: str, rival: str) -> Claim:
+    own, other = (sample(agents[one]["mean_reward"]["values"]) for one in (name, rival))
     gain = own - other
     wins = sum(value > 0 for value in gain.values)
     return Claim(
-        SOURCE,
-        "Use uncertainty estimates (e.g. a dropout Q-network) to drive exploration, e.g. Thompson "
-        f"sampling, and converge faster ({name} against {rival}, {WORDS[race.name]}).",
-        f"mean reward of {race.episodes} episodes: {said(own)} against {said(other)}; difference "
-        f"paired by seed {said(gain)}, more in {wins} of {len(gain.values)} seeds (95 % intervals)",
-        verdict=verdict(gain.above, gain.mean > 0),
+        source=SOURCE,
+        sentence="Use uncertainty estimates (e.g. a dropout Q-network) to drive exploration, e.g. "
+        f"Thompson sampling, and converge faster ({name} against {rival}, {WORDS[world]}).",
+        facts=[
+            over_seeds(
+                "mean reward of all episodes less that of the other, paired by seed", gain, above=0
+            )
+        ],
+        note=f"{said(own)} against {said(other)}; more in {wins} of {len(gain.values)} seeds",
     )
 
 
-def batches(race: Race, found: Found) -> Claim:
+def times(agents: Agents, name: str) -> list[float]:
+    """The episodes or batches to the goal by seed; NaN where it was not reached."""
+    return [number(one) for one in agents[name]["episodes_to_goal"]["by_seed"]]
+
+
+def reached(agents: Agents, name: str) -> list[float]:
+    """Whether each seed reached the goal, as 1 or 0."""
+    return [float(one is not None) for one in agents[name]["episodes_to_goal"]["by_seed"]]
+
+
+def batches(agents: Agents) -> Claim:
     """The time to a reward of 1 in the maze, beside the lecture's."""
-    times = {name: found[name].episodes_to(race.goal, window=race.window) for name in found}
-    said = "; ".join(f"{name} {_time(times[name])}" for name in found)
+    own = sample(times(agents, DROPOUT))
+    within = PUBLISHED[DROPOUT] + BURN_IN
+    what = "batches to a mean reward above 1, burn-in included"
     return Claim(
-        THESIS,
-        "In the maze, dropout gets an average reward above 1 within 25 batches after a burn-in of "
-        "25, epsilon-greedy within 175.",
-        f"median number of batches to a mean reward above 1 (over {race.window} batches), burn-in "
-        f"included: {said}",
-        verdict=verdict_of(*(times[DROPOUT].high < times[one].low for one in (SLOW, GREEDY))),
+        source=THESIS,
+        sentence="In the maze, dropout gets an average reward above 1 within 25 batches after a "
+        "burn-in of 25, epsilon-greedy within 175.",
+        facts=[
+            over_seeds(f"{what}: dropout", own, below=within + 1),
+            *(
+                over_seeds(
+                    f"{what}: {rival} less dropout, paired by seed",
+                    sample(times(agents, rival)) - own,
+                    above=0,
+                )
+                for rival in (SLOW, GREEDY)
+            ),
+        ],
     )
 
 
@@ -95,26 +130,39 @@ def compared(race: Race, found: Found) -> list[Comparison]:
     return rows
 
 
-def chain_figures(found: Found) -> list[Claim]:
+def chain_figures(agents: Agents) -> list[Claim]:
     """How many seeds solve the chain within 2,000 episodes."""
-    times = {name: rewards.first(WITHIN).episodes_to() for name, rewards in found.items()}
-    seeds = len(times[ENSEMBLE].by_seed)
+    solved = {name: round(sum(reached(agents, name))) for name in agents}
+    seeds = len(reached(agents, ENSEMBLE))
     most = round(GREEDY_AT_MOST * seeds)
     start = f"Chain of length 20, {WITHIN:,} episodes:"
+    why = "these seeds are counted in full"
     return [
         Claim(
-            FIGURES,
-            f"{start} ensembles with priors solve it in {seeds} of {seeds} seeds.",
-            f"ensemble: {_time(times[ENSEMBLE])} episodes",
-            verdict=verdict(times[ENSEMBLE].reached == seeds, times[ENSEMBLE].reached > seeds / 2),
+            source=FIGURES,
+            sentence=f"{start} ensembles with priors solve it in {seeds} of {seeds} seeds.",
+            facts=[
+                exactly(
+                    f"seeds of {seeds} in which the ensemble solves it",
+                    solved[ENSEMBLE],
+                    why=why,
+                    above=seeds - 0.5,
+                )
+            ],
         ),
         Claim(
-            FIGURES,
-            f"{start} epsilon-greedy solves it in at most {most} of {seeds} seeds; dropout is "
-            "reported as it is.",
-            f"epsilon-greedy: {times[GREEDY].reached} of {seeds}; dropout: {times[DROPOUT].reached}"
-            f" of {seeds}",
-            verdict=verdict(times[GREEDY].reached <= most),
+            source=FIGURES,
+            sentence=f"{start} epsilon-greedy solves it in at most {most} of {seeds} seeds; "
+            "dropout is reported as it is.",
+            facts=[
+                exactly(
+                    f"seeds of {seeds} in which epsilon-greedy solves it",
+                    solved[GREEDY],
+                    why=why,
+                    below=most + 0.5,
+                )
+            ],
+            note=f"dropout {solved[DROPOUT]}",
         ),
     ]
 
@@ -157,16 +205,28 @@ def rewards_table(race: Race, found: Found) -> str:
     return table(header, rows)
 
 
-def burn_in_matters(race: Race, found: Found) -> Claim:
+def burn_in_matters(agents: Agents) -> Claim:
     """Does dropout find out about actions that it never took?"""
-    times = {name: found[name].episodes_to(race.goal, window=race.window) for name in found}
-    with_it, alone = times[DROPOUT], times[ALONE]
+    alone, with_it = (sample(reached(agents, name)) for name in (ALONE, DROPOUT))
     return Claim(
-        OWN,
-        "Dropout's uncertainty is enough to drive exploration: no random actions are needed (the "
-        "maze without the burn-in).",
-        f"seeds with a mean reward above 1: {alone.reached} of {len(alone.by_seed)} without random "
-        f"actions, {with_it.reached} of {len(with_it.by_seed)} with a burn-in that fades over "
-        f"{BURN_IN} batches",
-        verdict=verdict(alone.reached >= with_it.reached, alone.reached > len(alone.by_seed) / 2),
+        source=OWN,
+        sentence="Dropout's uncertainty is enough to drive exploration: no random actions are "
+        "needed (the maze without the burn-in).",
+        facts=[
+            over_seeds(
+                "share of seeds with a mean reward above 1 less that with a burn-in, paired (as "
+                "good: a tenth less)",
+                alone - with_it,
+                above=-0.1,
+                form=".0%",
+            )
+        ],
+        note=f"{sum(alone.values):.0f} and {sum(with_it.values):.0f} of {len(alone.values)} seeds; "
+        f"the burn-in fades over {BURN_IN} batches",
     )
+
+
+EXTRAS: Mapping[str, Callable[[Agents], list[Claim]]] = {
+    "chain": chain_figures,
+    "maze": lambda agents: [batches(agents), burn_in_matters(agents)],
+}

@@ -1,7 +1,7 @@
 """Which answers are wrong? Failure scores on one network, five times: the lecture's practical."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -29,29 +29,29 @@ from nescio.models.model import Model
 from nescio.report.comparison_tables import THOUSANDTHS
 from nescio.report.render import METRICS
 from nescio.training.train import train
-from nescio_papers.kit import Claim
 from nescio_papers.kit.budgets import full_and_quick, size
-from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.nested import rows_of
-from nescio_papers.kit.samples import sample
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning import failure_verdicts
 from nescio_papers.robust_deep_learning.failure_picture import ORACLE, true_class_figure
+from nescio_papers.robust_deep_learning.failure_verdicts import (
+    COOLED,
+    ENSEMBLE,
+    MC,
+    RECOMMENDED,
+    TRUST,
+)
 from nescio_papers.robust_deep_learning.networks import weights_digest
 
 PART = "failure"
-SOURCE = "lecture, Failure Prediction"
 DROPOUT = 0.3  # of the authors' network for MNIST
 HEAD_RATE, TUNING_RATE = 1e-4, 1e-5  # of ConfidNet; ten times these and the head is sure of all
-COOLED = "maximum probability, after temperature"
-MC, ENSEMBLE = "MC dropout", "ensemble of all seeds"
 PUBLISHED, STAGE_ONE = "ConfidNet, as published", "ConfidNet, stage one"
 CROSSED, RESIDUAL = "ConfidNet, cross-fitted", "ConfidNet, residual on the log-odds"
-TRUST = "trust score"
-PLAIN, RECOMMENDED = "recommended, no folds", "recommended, with folds"
-SEPARATED = 0.95  # an AUROC that we call apart
+PLAIN = "recommended, no folds"
 SHOWN = (BASELINE, RECOMMENDED, TRUST, ENSEMBLE, MC, RESIDUAL, CROSSED, PUBLISHED)
 Numbers = Mapping[str, Any]
 
@@ -115,8 +115,7 @@ def budget(settings: Settings) -> Budget:
 def run(settings: Settings) -> Findings:
     """A table and pictures for each data set that is at hand."""
     blocks = {name: _findings(settings, block) for name, block in BLOCKS.items()}
-    whole = joined(blocks, _introduction(budget(settings)))
-    return replace(whole, claims=judged(settings, whole.claims))
+    return joined(blocks, _introduction(budget(settings)))
 
 
 def _findings(settings: Settings, block: Block) -> Findings:
@@ -128,16 +127,14 @@ def _findings(settings: Settings, block: Block) -> Findings:
     except NescioError as error:
         if not settings.quick:  # there networks may be all wrong, or all right
             raise
-        return Findings(
-            numbers={"absent": str(error)}, text=f"{block.name} was not judged: {error}."
-        )
+        return absent(block.name, str(error))
     numbers = _numbers(tables)
     figures, captions = _pictures(block.name, tables[0])
     return Findings(
         numbers=numbers,
         figures=figures,
         captions=captions,
-        claims=_claims(block.name, numbers),
+        comparisons=failure_verdicts.comparisons(block.name, numbers),
         text="\n\n".join([f"### {block.name}, {block.words}", *_texts(numbers)]),
     )
 
@@ -220,7 +217,7 @@ def _compared(
 def _sampled(
     settings: Settings, in_dist: InData, model: Model, net: nn.Module, test: Activations
 ) -> dict[str, Tensor]:
-    """MC dropout and the ensemble: how sure are they of the network's answer, and their entropy."""
+    """MC dropout and the ensemble: their confidence in the network's answer, and their entropy."""
     answers = test.logits[0].argmax(-1)
     sampled = models.mc_dropout(net, passes=budget(settings).passes, seed=settings.seed)
     results: dict[str, Tensor] = {}
@@ -338,7 +335,7 @@ def _introduction(sizes: Budget) -> str:
         "weights of the recommended score, and the temperature. ConfidNet has heads of "
         f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
         f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
-        f"{TUNING_RATE:g}; no epoch is chosen by held-out errors."
+        f"{TUNING_RATE:g}; no epoch is chosen by validation errors: the part `confidnet` does that."
     )
 
 
@@ -398,69 +395,3 @@ def _pictures(name: str, result: Comparison) -> tuple[dict[str, Any], dict[str, 
         f"{name}: the first overlap, the second are apart but for the range from 1/10 to 1/2.",
     )
     return figures, dict(zip(figures, said, strict=True))
-
-
-def _claims(name: str, part: Numbers) -> list[Claim]:
-    before, after = part["sure_errors"]["before"], part["sure_errors"]["after"]
-    cooled = part["scores"][COOLED]
-    gain = fmean(g["value"] for g in cooled["gains"])
-    solved = [g["low"] > 0 for g in cooled["gains"]]
-    return [
-        Claim(
-            SOURCE,
-            f"Calibration does not solve the overlap problem. ({name})",
-            f"errors at a probability of 90 % or above: {100 * before:.0f} % before, "
-            f"{100 * after:.0f} % after temperature; AP of errors {100 * gain:+.1f} points",
-            verdict="fails" if all(solved) else "partly" if any(solved) else "holds",
-        ),
-        _better(
-            f"The maximum probability is a sub-optimal ranking confidence measure. ({name})",
-            RECOMMENDED,
-            part,
-        ),
-        _better(f"ConfidNet: learn the true class probability. ({name})", PUBLISHED, part),
-        separation_claim(name, part),
-        ensemble_claim(name, part),
-    ]
-
-
-def separation_claim(name: str, part: Numbers) -> Claim:
-    """Does the true class probability, which nobody knows, tell errors from successes?"""
-    known, guessed = (part["scores"][one]["metrics"] for one in (ORACLE, BASELINE))
-    area, other = known["auroc"]["value"], guessed["auroc"]["value"]
-    return Claim(
-        SOURCE,
-        f"True class probability: assigns lower probability for errors. ({name})",
-        f"AUROC of errors {area:.4f} against {other:.4f} of the maximum probability, AP of errors "
-        f"{100 * known['ap_error']['value']:.1f} % against "
-        f"{100 * guessed['ap_error']['value']:.1f} %; above 1/2 there is no error and below 1/10 "
-        "no success, by definition; in between they overlap",
-        verdict=verdict(area > max(SEPARATED, other), area > other),
-    )
-
-
-def ensemble_claim(name: str, part: Numbers) -> Claim:
-    """Does the ensemble rank errors better than MC dropout, network by network?"""
-    first, second = (part["scores"][one]["ap_error"] for one in (ENSEMBLE, MC))
-    gaps = sample(a["value"] - b["value"] for a, b in zip(first, second, strict=True))
-    return Claim(
-        "lecture, Bayesian Neural Networks & Ensembling",
-        f"Ensembling empirically works well, better than MC dropout: for failure prediction. "
-        f"({name})",
-        f"AP of errors of the ensemble less that of MC dropout {100 * gaps.mean:+.1f} ± "
-        f"{100 * gaps.half:.1f} points over {len(gaps.values)} networks",
-        verdict=verdict(gaps.above, gaps.mean > 0),
-    )
-
-
-def _better(sentence: str, name: str, part: Numbers) -> Claim:
-    gains = part["scores"][name]["gains"]
-    won, sure = sum(g["value"] > 0 for g in gains), sum(g["low"] > 0 for g in gains)
-    mean = 100 * fmean(g["value"] for g in gains)
-    return Claim(
-        SOURCE,
-        sentence,
-        f"{name}: {mean:+.1f} points of AP of errors over the maximum probability in the mean, "
-        f"above it for {won} of {len(gains)} networks, by the paired interval for {sure}",
-        verdict=verdict(won == len(gains) and sure, mean > 0),
-    )

@@ -1,7 +1,5 @@
 """Part `generalisation`: random labels, Rademacher complexity, double descent."""
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from nescio.core import Floats
@@ -17,14 +15,13 @@ from nescio_papers.kit import (
     absent,
     all_images,
     joined,
-    judged,
     ood_images,
 )
 from nescio_papers.robust_deep_learning import (
     generalization_labels,
     generalization_pictures,
     generalization_signs,
-    generalization_verdicts,
+    generalization_tables,
     generalization_widths,
 )
 
@@ -50,8 +47,7 @@ def run(settings: Settings) -> Findings:
         "rademacher": _signs(settings, digits),
         "double_descent": _widths(settings, digits),
     }
-    whole = joined(parts, INTRODUCTION)
-    return replace(whole, claims=judged(settings, whole.claims))
+    return joined(parts, INTRODUCTION)
 
 
 def _labels(settings: Settings, digits: InData) -> Findings:
@@ -66,7 +62,8 @@ def _labels(settings: Settings, digits: InData) -> Findings:
     )
     return Findings(
         numbers={name: values.tolist() for name, values in _arrays(found).items()}
-        | {kind: one.epochs_to_fit.tolist() for kind, one in others.items()},
+        | {kind: one.epochs_to_fit.tolist() for kind, one in others.items()}
+        | {"shares": list(found.shares), "samples": found.samples},
         figures={
             LEARNING: generalization_pictures.learning(found, others),
             SHARES: random_labels_plot(
@@ -79,11 +76,7 @@ def _labels(settings: Settings, digits: InData) -> Findings:
             SHARES: "Slow-down (b) and generalization error (c) by the share of random labels, "
             "with calibration and the distance at which the confidence is 99.9 %.",
         },
-        claims=[
-            *generalization_verdicts.random_labels(found, others),
-            generalization_verdicts.knowing(found),
-        ],
-        text="\n\n".join([text, generalization_verdicts.labels_table(found)]),
+        text="\n\n".join([text, generalization_tables.labels_table(found)]),
     )
 
 
@@ -107,7 +100,6 @@ def _signs(settings: Settings, digits: InData) -> Findings:
             "1965); Adam does not find that. Linear functions of a bounded norm do not fit them, "
             "and their complexity falls like 1 / sqrt(n)."
         },
-        claims=generalization_verdicts.complexity(found),
         text="Rademacher complexity: the mean over draws of random signs of the best correlation "
         "that a class reaches. By training with Adam it is a lower bound; for linear classifiers "
         "Newton's method on the squared hinge loss finds more, and a value of 1 is exact; linear "
@@ -129,21 +121,23 @@ def _widths(settings: Settings, digits: InData) -> Findings:
         "limit is exact, and only ReLU networks have one. The score against Fashion-MNIST is the "
         "largest output."
     )
-    tables = [f"{one.kind}:\n\n{generalization_verdicts.sweep_table(one)}" for one in found]
+    tables = [f"{one.kind}:\n\n{generalization_tables.sweep_table(one)}" for one in found]
     return Findings(
         numbers={
-            one.kind: {"widths": one.widths, "ratios": one.ratios, "numbers": one.numbers}
+            one.kind: {
+                "samples": one.samples,
+                "widths": one.widths,
+                "ratios": one.ratios,
+                "numbers": one.numbers,
+            }
             for one in found
         },
         figures={WIDTHS: generalization_pictures.descent(found)},
         captions={
             WIDTHS: "The peaks: "
-            + "; ".join(f"{one.kind}: {generalization_verdicts.peak_words(one)}" for one in found)
+            + "; ".join(f"{one.kind}: {generalization_tables.peak_words(one)}" for one in found)
             + "."
         },
-        claims=[
-            *map(generalization_verdicts.descent, found),
-            generalization_verdicts.wide_networks(found),
-        ],
         text="\n\n".join([text, *tables]),
+        skipped={"Fashion-MNIST": other.why} if isinstance(other, Absent) else {},
     )

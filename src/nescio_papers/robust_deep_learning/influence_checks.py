@@ -1,8 +1,9 @@
 """Part `influence`: which training samples an answer rests on, checked by retraining."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from nescio_papers.kit import Findings, Settings, joined, judged
+from nescio_papers.kit import Claim, Findings, Settings, joined
 from nescio_papers.robust_deep_learning import (
     influence_digits,
     influence_hinge,
@@ -13,7 +14,7 @@ from nescio_papers.robust_deep_learning import (
 
 def run(settings: Settings) -> Findings:
     """Linear regression, then MNIST: retraining, the hinge, wrong labels."""
-    whole = joined(
+    return joined(
         {
             "linear": influence_linear.findings(settings),
             "digits": influence_digits.findings(settings),
@@ -21,4 +22,19 @@ def run(settings: Settings) -> Findings:
             "labels": influence_labels.findings(settings),
         }
     )
-    return replace(whole, claims=judged(settings, whole.claims))
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claims by stored numbers."""
+    judges = {
+        "linear": influence_linear.judge,
+        "digits": influence_digits.judge,
+        "hinge": influence_hinge.judge,
+        "labels": influence_labels.judge,
+    }
+    return [
+        claim
+        for name, one in judges.items()
+        if "absent" not in numbers[name]
+        for claim in one(numbers[name])
+    ]

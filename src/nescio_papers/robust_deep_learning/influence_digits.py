@@ -18,11 +18,11 @@ from nescio_papers.kit import (
     Settings,
     absent,
     all_images,
+    exactly,
     full_and_quick,
     size,
     spread,
     table,
-    verdict,
 )
 from nescio_papers.robust_deep_learning.influence_pictures import behind_figure, scatters
 from nescio_papers.robust_deep_learning.influence_retraining import (
@@ -33,11 +33,13 @@ from nescio_papers.robust_deep_learning.influence_retraining import (
     correlation_words,
     trained,
 )
+from nescio_papers.robust_deep_learning.stored_facts import between
 
 SOURCE = "lecture, Influence Functions, adapted to deep networks by Koh and Liang (2017)"
 SCATTER, BEHIND = "influence-retraining.png", "influence-images.png"
 LOGISTIC, CONVOLUTIONAL = "logistic regression", "convolutional network"
 WANTED = {LOGISTIC: 0.99, CONVOLUTIONAL: 0.9}
+AT_MINIMUM = 1e-5  # the largest gradient norm that is one
 PUBLISHED = {CONVOLUTIONAL: 0.875}  # the authors' notebook; the paper says 0.86
 DAMPING = 0.0
 DECAY = {LOGISTIC: 0.01, CONVOLUTIONAL: 0.01}  # published: 0.01 and 0.001; half of it times squares
@@ -94,7 +96,6 @@ def findings(settings: Settings) -> Findings:
                        one["correlation"]["all"]["value"])
             for name, one in numbers.items()
         ],
-        claims=[_claim(name, one) for name, one in numbers.items()],
         text=_page(numbers, sizes, tasks),
     )  # fmt: skip
 
@@ -143,16 +144,38 @@ def panel(one: Check, numbers: Mapping[str, Any]) -> tuple[Tensor, Tensor, str]:
     return one.predicted, one.actual, f"R {correlation_words(numbers['correlation']['all'])}"
 
 
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claims by stored numbers."""
+    return [_claim(name, numbers[name]) for name in (LOGISTIC, CONVOLUTIONAL)]
+
+
 def _claim(name: str, one: Mapping[str, Any]) -> Claim:
     found, half = one["correlation"], len(one["removed"]) // 2
     return Claim(
-        SOURCE,
-        f"Influence predicts leave-one-out retraining ({name} on MNIST).",
-        f"R of predicted and actual changes of a test loss {correlation_words(found['all'])}; of "
-        f"the {half} largest predictions {correlation_words(found['largest'])}, of {half} drawn "
-        f"at random {correlation_words(found['random'])}; gradient norms {one['gradient_norm']:.1e}"
-        f" and, retrained, at most {one['gradient_norm_retrained']:.1e}; wanted: {WANTED[name]}",
-        verdict=verdict(found["all"]["value"] >= WANTED[name], found["all"]["low"] > 0.5),
+        source=SOURCE,
+        sentence=f"Influence predicts leave-one-out retraining ({name} on MNIST).",
+        facts=[
+            between(
+                "R of predicted and actual changes of a test loss",
+                found["all"],
+                above=WANTED[name],
+            )
+        ],
+        needs=[
+            exactly(
+                f"gradient norm {where}",
+                one[key],
+                why="computed on all training images",
+                below=AT_MINIMUM,
+                form=".1e",
+            )
+            for key, where in (
+                ("gradient_norm", "of the network"),
+                ("gradient_norm_retrained", "of the networks trained again, at most"),
+            )
+        ],
+        note=f"of the {half} largest predictions {correlation_words(found['largest'])}, of {half} "
+        f"drawn at random {correlation_words(found['random'])}",
     )
 
 

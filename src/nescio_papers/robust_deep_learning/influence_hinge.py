@@ -29,7 +29,6 @@ from nescio_papers.kit import (
     full_and_quick,
     size,
     table,
-    verdict,
 )
 from nescio_papers.robust_deep_learning.influence_pictures import scatters
 from nescio_papers.robust_deep_learning.influence_retraining import (
@@ -41,6 +40,7 @@ from nescio_papers.robust_deep_learning.influence_retraining import (
     correlation,
     correlation_words,
 )
+from nescio_papers.robust_deep_learning.stored_facts import between
 
 SOURCE = "Koh and Liang (2017), section 4.2"
 FIGURE = "influence-hinge.png"
@@ -192,8 +192,6 @@ def _found(
 ) -> Findings:
     rows = {name: correlation(*pair, settings.seed) for name, pair in found.items()}
     panels = {name: (*found[name], f"R {correlation_words(row)}") for name, row in rows.items()}
-    said = "; ".join(f"{name} {correlation_words(row)}" for name, row in rows.items())
-    smooth = [rows[name]["value"] for name in TEMPERATURES]
     return Findings(
         numbers={
             **numbers,
@@ -209,17 +207,26 @@ def _found(
             Comparison(f"{name}: correlation with retraining", published, rows[name]["value"])
             for name, published in PUBLISHED.items()
         ],
-        claims=[
-            Claim(
-                SOURCE,
-                "A smooth hinge predicts leave-one-out retraining where the hinge has no second "
-                "derivative.",
-                f"R with retraining: {said}; wanted: {WANTED}",
-                verdict=verdict(max(smooth) >= WANTED, max(smooth) > rows[HINGE]["value"]),
-            )
-        ],
         text=_page(numbers, rows),
     )
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claim by stored numbers."""
+    rows = numbers["correlation"]
+    steep = next(iter(TEMPERATURES))
+    return [
+        Claim(
+            source=SOURCE,
+            sentence="A smooth hinge predicts leave-one-out retraining where the hinge has no "
+            "second derivative.",
+            facts=[
+                between(f"R with retraining, {steep}", rows[steep], above=WANTED),
+                between("R with retraining, the hinge itself", rows[HINGE], below=WANTED),
+            ],
+            note="; ".join(f"{name} {correlation_words(row)}" for name, row in rows.items()),
+        )
+    ]
 
 
 def _page(numbers: Mapping[str, Any], rows: Mapping[str, Mapping[str, float]]) -> str:

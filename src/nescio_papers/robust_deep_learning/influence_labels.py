@@ -32,10 +32,10 @@ from nescio_papers.kit import (
     full_and_quick,
     size,
     table,
-    verdict,
 )
 from nescio_papers.robust_deep_learning.influence_pictures import suspects_figure
 from nescio_papers.robust_deep_learning.influence_retraining import PART
+from nescio_papers.robust_deep_learning.stored_facts import between
 
 SOURCE = "label errors, Koh and Liang (2017), section 5.4"
 FIGURE = "influence-labels.png"
@@ -168,27 +168,35 @@ def _found(found: Judged, scores: Mapping[str, Tensor]) -> Findings:
             FIGURE: "The images with the most suspect labels by the recommended failure score of "
             "the given label; framed where the label was not flipped."
         },
-        claims=[_claim(gaps, areas, best)],
         text=_page(len(given), areas, gaps, best),
     )
 
 
-def _claim(
-    gaps: Mapping[str, Difference], areas: Mapping[str, metrics.Interval], best: str
-) -> Claim:
-    chosen = max((RECOMMENDED, INFLUENCE), key=lambda name: areas[name].value)
-    said = "; ".join(
-        f"{name} {areas[name].value:.5f}, {gap.value:+.5f} ({gap.low:+.5f} to {gap.high:+.5f})"
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claim by stored numbers."""
+    gaps, areas, best = numbers["less_cleanlab"], numbers["auroc"], numbers["cleanlab"]
+    said = (
+        f"{name} {areas[name]['value']:.5f}, {gap['value']:+.5f} ({gap['low']:+.5f} to "
+        f"{gap['high']:+.5f})"
         for name, gap in gaps.items()
     )
-    return Claim(
-        SOURCE,
-        "Self-influence, or the recommended failure score, finds wrong labels at least as well as "
-        "cleanlab's ranking on the same probabilities.",
-        f"AUROC of {FLIPPED:.0%} flipped labels of MNIST less that of {best} "
-        f"({areas[best].value:.5f}), paired: {said}",
-        verdict=verdict(gaps[chosen].low >= 0, gaps[chosen].value >= 0),
-    )
+    chosen = max((RECOMMENDED, INFLUENCE), key=lambda name: areas[name]["value"])
+    return [
+        Claim(
+            source=SOURCE,
+            sentence="Self-influence, or the recommended failure score, finds wrong labels at "
+            "least as well as cleanlab's ranking on the same probabilities.",
+            facts=[
+                between(
+                    f"AUROC of {FLIPPED:.0%} flipped labels of MNIST by {chosen}, less that by "
+                    f"{best}, paired",
+                    gaps[chosen],
+                    above=0,
+                )
+            ],
+            note=f"{best} {areas[best]['value']:.5f}; {'; '.join(said)}",
+        )
+    ]
 
 
 def _page(samples: int, areas: Mapping[str, Any], gaps: Mapping[str, Difference], best: str) -> str:

@@ -1,5 +1,6 @@
 """Influence in linear regression: Cook's distance, beside leaving out every row of a table."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from nescio import heads, losses
 from nescio.applications.influence import cooks_distance, fit, leverages, parameter_change
 from nescio.core import NescioError
 from nescio_papers.data.uci import uci_splits
-from nescio_papers.kit import Claim, Findings, Settings, absent, verdict
+from nescio_papers.kit import Claim, Findings, Settings, absent, exactly
 
 SOURCE = "lecture, Influence Functions, on Cook and Weisberg (1980)"
 TABLE = "concrete"
@@ -23,24 +24,35 @@ def findings(settings: Settings) -> Findings:
         table = uci_splits(TABLE, only=[0])
     except NescioError as error:
         return absent(f"the table {TABLE}", str(error))
-    numbers = compared(standardized(table.x.double()), table.y.double())
-    return Findings(
-        numbers=numbers,
-        claims=[
-            Claim(
-                SOURCE,
-                "Influence functions characterize how the decision function depends on training "
-                "examples: in linear regression, exactly.",
-                f"{TABLE}, {numbers['rows']} rows left out one by one: the weights move by 1 / (1 "
-                "- leverage) times what influence says, relative difference at most "
-                f"{numbers['weights_difference']:.1e}; Cook's distances differ by at most "
-                f"{numbers['distance_difference']:.1e}",
-                verdict=verdict(
-                    max(numbers["weights_difference"], numbers["distance_difference"]) < EXACT
+    return Findings(numbers=compared(standardized(table.x.double()), table.y.double()))
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The claim by stored numbers."""
+    why = f"all {numbers['rows']} rows of {numbers['table']} are left out, one by one"
+    return [
+        Claim(
+            source=SOURCE,
+            sentence="Influence functions characterize how the decision function depends on "
+            "training examples: in linear regression, exactly.",
+            facts=[
+                exactly(
+                    "largest relative difference of the weights' moves from 1 / (1 - leverage) "
+                    "times what influence says",
+                    numbers["weights_difference"],
+                    why=why,
+                    below=EXACT,
                 ),
-            )
-        ],
-    )
+                exactly(
+                    "largest relative difference of Cook's distances",
+                    numbers["distance_difference"],
+                    why=why,
+                    below=EXACT,
+                ),
+            ],
+            note=why,
+        )
+    ]
 
 
 def standardized(x: Tensor) -> Tensor:

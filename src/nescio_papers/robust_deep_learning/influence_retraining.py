@@ -180,8 +180,10 @@ def correlation(first: Tensor, second: Tensor, seed: int) -> dict[str, float]:
     return {"value": value, "low": low, "high": high}
 
 
-def correlation_words(value: Mapping[str, float]) -> str:
-    """A correlation with its interval."""
+def correlation_words(value: Mapping[str, float | None]) -> str:
+    """A correlation with its interval; a dash where all changes are the same."""
+    if value["value"] is None:
+        return "–"
     return f"{value['value']:.4f} ({value['low']:.4f} to {value['high']:.4f})"
 
 

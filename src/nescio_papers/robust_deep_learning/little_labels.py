@@ -1,18 +1,13 @@
 """Part `little-labels`: what inputs without labels teach where labels are few."""
 
-from dataclasses import replace
-
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Findings, Settings, absent, all_images, joined, judged
+from nescio_papers.kit import Findings, Settings, absent, all_images, joined
 from nescio_papers.robust_deep_learning import little_digits, little_moons, little_pictures
 from nescio_papers.robust_deep_learning.little_verdicts import (
     MOST,
     PUBLISHED,
     compared,
-    digits_figure,
     errors_table,
-    helps,
-    moons_figure,
 )
 
 MAPS, ERRORS, RAMPS = (f"little-labels-{name}.png" for name in ("moons", "mnist", "ramps"))
@@ -49,8 +44,7 @@ DIGITS = (
 
 def run(settings: Settings) -> Findings:
     """Half-moons with six labels, then MNIST with a hundred."""
-    whole = joined({"half_moons": _moons(settings), "mnist": _digits(settings)}, INTRODUCTION)
-    return replace(whole, claims=judged(settings, whole.claims))
+    return joined({"half_moons": _moons(settings), "mnist": _digits(settings)}, INTRODUCTION)
 
 
 def _moons(settings: Settings) -> Findings:
@@ -62,7 +56,6 @@ def _moons(settings: Settings) -> Findings:
             MAPS: "Half-moons: six labels (large marks), inputs without labels (dots), and where "
             "each method decides between the arms (black line)."
         },
-        claims=[moons_figure(found), *helps(found, "half-moons with 6 labels")],
         text="\n\n".join([MOONS, errors_table(found)]),
     )
 
@@ -86,6 +79,5 @@ def _digits(settings: Settings) -> Findings:
             "falls along half a cosine.",
         },
         comparisons=compared(found),
-        claims=[digits_figure(found), *helps(found, "MNIST with 100 labels")],
         text="\n\n".join([DIGITS, errors_table(found)]),
     )

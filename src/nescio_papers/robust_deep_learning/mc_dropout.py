@@ -1,5 +1,6 @@
 """Part `mc-dropout`: the lecture's examples with right values, its pictures and its errors."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,10 +8,11 @@ import torch
 
 from nescio.core import Categorical, measures
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Claim, Comparison, Findings, Settings, absent, joined, table, verdict
-from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors, dropout_lecture
+from nescio_papers.kit import Claim, Comparison, Findings, Settings, absent, exactly, joined, table
+from nescio_papers.robust_deep_learning import dropout_digits, dropout_errors
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 
+SOURCE = "lecture, Uncertainty in classification: metrics"
 PASSES, EXACT = 100, 1e-9
 MEASURES = ("variation_ratio", "predictive_entropy", "mutual_information")
 # (probability of the first class in even passes, in odd ones), and what the lecture prints
@@ -26,45 +28,91 @@ def run(settings: Settings) -> Findings:
     values = examples(settings.base)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
     if isinstance(in_dist, Absent):
-        digits, lecture = absent("MNIST", in_dist.why), Findings()
+        digits = absent("MNIST", in_dist.why)
     else:
         digits = dropout_digits.findings(settings, in_dist)
-        lecture = dropout_lecture.findings(settings, in_dist)
     first = Findings(
         numbers=values,
         comparisons=_comparisons(values),
-        claims=[entropy_claim(values, settings.unit)],
         text=_text(values, settings.unit),
     )
     errors = dropout_errors.findings(settings)
-    return joined({"examples": first, "errors": errors, "digits": digits, "lecture": lecture})
+    return joined({"examples": first, "errors": errors, "digits": digits})
+
+
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The measures by closed forms, and the errors where they were measured."""
+    claims = [entropy_claim(numbers["examples"]), variation_claim()]
+    errors = numbers["errors"]
+    if errors:
+        claims += [dropout_errors.sampling_claim(errors), dropout_errors.training_claim(errors)]
+    return claims
 
 
 def examples(base: float) -> dict[str, dict[str, float]]:
     """The measures of the lecture's three distributions, entropies to the given base."""
-    results = {}
-    for name, (pair, _) in EXAMPLES.items():
-        first = torch.tensor(pair, dtype=torch.float64).repeat(PASSES // 2)
-        prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
-        results[name] = {one: _value(one, prediction, base) for one in MEASURES}
-    return results
+    return {name: passes(pair, base) for name, (pair, _) in EXAMPLES.items()}
 
 
-def entropy_claim(values: Mapping[str, Mapping[str, float]], unit: str) -> Claim:
+def passes(pair: tuple[float, float], base: float = math.e) -> dict[str, float]:
+    """The measures of passes that give the first class one probability or another, by turns."""
+    first = torch.tensor(pair, dtype=torch.float64).repeat(PASSES // 2)
+    prediction = Categorical.from_probs(torch.stack([first, 1 - first], -1)[:, None])
+    return {one: _value(one, prediction, base) for one in MEASURES}
+
+
+def entropy_claim(values: Mapping[str, Mapping[str, float]]) -> Claim:
     """Is the predictive entropy the aleatoric uncertainty, as the lecture has it?
 
     The aleatoric part is the expected entropy, what is left without the mutual information.
     """
-    words, right = [], []
-    for name, own in values.items():
-        total, epistemic = own["predictive_entropy"], own["mutual_information"]
-        words.append(f"{name}: entropy {total:.4g}, of which aleatoric {total - epistemic:.4g}")
-        right.append(abs(epistemic) < EXACT)
+    words = [
+        f"{name}: entropy {own['predictive_entropy']:.4g}, of which aleatoric "
+        f"{own['predictive_entropy'] - own['mutual_information']:.4g}"
+        for name, own in values.items()
+    ]
     return Claim(
-        "lecture, Uncertainty in classification: metrics",
-        "The predictive entropy captures aleatoric uncertainty.",
-        f"in {unit}, {'; '.join(words)}; it is the sum of aleatoric and epistemic uncertainty",
-        verdict=verdict(all(right)),
+        source=SOURCE,
+        sentence="The predictive entropy captures aleatoric uncertainty.",
+        facts=[
+            exactly(
+                "largest part of it that is not aleatoric, in the lecture's three examples",
+                max(own["mutual_information"] for own in values.values()),
+                why="closed form",
+                below=EXACT,
+                form=".4g",
+            )
+        ],
+        note="; ".join([*words, "it is the sum of aleatoric and epistemic uncertainty"]),
+    )
+
+
+def variation_claim() -> Claim:
+    """Is the variation ratio the epistemic uncertainty?"""
+    alike = [passes((chance, chance))["variation_ratio"] for chance in (1.0, 0.9, 0.51)]
+    far, near = (passes(pair) for pair in ((1.0, 0.0), (0.51, 0.49)))
+    return Claim(
+        source=SOURCE,
+        sentence="The variation ratio: epistemic uncertainty.",
+        facts=[
+            exactly(
+                "largest variation ratio of passes that all agree",
+                max(alike),
+                why="closed form",
+                below=EXACT,
+            ),
+            exactly(
+                "difference of the mutual information of passes by turns (1, 0) and (0, 1), or "
+                f"(.51, .49) and (.49, .51), at one variation ratio of {far['variation_ratio']:g}, "
+                "nats,",
+                far["mutual_information"] - near["mutual_information"],
+                why="closed form",
+                below=EXACT,
+            ),
+        ],
+        note="where noise makes two classes alike, the smallest change of the network changes "
+        f"labels: a mutual information of {near['mutual_information']:.1g} has the ratio of one of "
+        f"{far['mutual_information']:.3g}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Networks and comparisons of a run, each kept in a folder of its own."""
+"""Networks and comparisons of a run, each kept in its own folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -77,3 +77,9 @@ def accuracy(model: Model, in_dist: InData) -> float:
     x, y = in_dist.test
     prediction: Any = model(x)
     return float((prediction.labels == y).double().mean())
+
+
+def one_of(model: Model, index: int) -> Model:
+    """One of the networks by itself, as a model."""
+    tensors = {name: tensor[index : index + 1] for name, tensor in model.tensors.items()}
+    return Model(model.net, tensors, model.head)

@@ -1,7 +1,6 @@
 """Part `poisoning`: one training image, changed invisibly, and the test predictions it flips."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from nescio.conformal import binomial_interval
 from nescio.core import digest, kept, to_json
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Interval
-from nescio_papers.kit import Findings, Settings, absent, folder_of, judged
+from nescio_papers.kit import Findings, Settings, absent, folder_of
 from nescio_papers.robust_deep_learning.poisoning_attack import (
     Poisoned,
     attacked,
@@ -34,7 +33,6 @@ from nescio_papers.robust_deep_learning.poisoning_words import (
     SIMILAR,
     STATED,
     Rows,
-    claims,
     comparisons,
     page,
 )
@@ -59,8 +57,7 @@ def run(settings: Settings) -> Findings:
         SIMILAR: _together(settings, task, features, similar),
         LEAST: _together(settings, task, features, _least(task, features, right, sizes.together)),
     }
-    found = _found(settings, task, features, similar, attacks)
-    return replace(found, claims=judged(settings, found.claims))
+    return _found(settings, task, features, similar, attacks)
 
 
 def _right(task: Task, features: Tensor) -> Tensor:
@@ -165,7 +162,6 @@ def _found(
             SHARES: "Bars are exact 95 % intervals.",
         },
         comparisons=comparisons(shares),
-        claims=claims(shares, rows, noticed),
         text=page(setting, shares, rows, noticed),
     )
 

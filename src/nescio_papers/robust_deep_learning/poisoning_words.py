@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nescio.metrics import Interval
-from nescio_papers.kit import Claim, Comparison, percent, table, verdict
+from nescio_papers.kit import Claim, Comparison, exactly, percent, table
 from nescio_papers.robust_deep_learning.poisoning_detectors import FALSE_ALARM, TOP
+from nescio_papers.robust_deep_learning.stored_facts import between, of_count
 
 SOURCE = "lecture, Data poisoning, on Koh and Liang (2017), section 5.2"
 EACH = "each by a separate image"
@@ -17,39 +18,63 @@ Shares = Mapping[str, Mapping[int, Interval]]  # attack -> radius -> share of fl
 Rows = Sequence[Mapping[str, Any]]  # targets with class and confidence before and after
 
 
-def claims(shares: Shares, rows: Rows, noticed: Mapping[str, Any]) -> list[Claim]:
-    """The slide's claim, the paper's share, and whether anybody notices."""
-    each, similar, least = (shares[name][STATED] for name in (EACH, SIMILAR, LEAST))
+def judge(numbers: Mapping[str, Any]) -> list[Claim]:
+    """By stored numbers: the slide's claim, the paper's share, and whether anybody notices."""
+    if "absent" in numbers:
+        return []
+    each, least = (numbers["flipped"][name][str(STATED)] for name in (EACH, LEAST))
+    rows, noticed = numbers["together"]["targets"], numbers["detection"]
     flipped = [row for row in rows if row["after"][0] != row["before"][0]]
+    images = len(noticed["rank_by_self_influence"]["poisoned"])
     return [
         Claim(
-            SOURCE,
-            "A small perturbation to one training example can change multiple test predictions.",
-            f"one training image within {STATED}/255 flips {len(flipped)} of {len(rows)} similar "
-            f"test dogs, {interval(similar)}: {listed(flipped)}; another one flips "
-            f"{interval(least)} of the {len(rows)} that are right with the least confidence",
-            verdict=verdict(len(flipped) > 1),
+            source=SOURCE,
+            sentence="A small perturbation to one training example can change multiple test "
+            "predictions.",
+            facts=[
+                exactly(
+                    f"of {len(rows)} similar test dogs, those that one training image within "
+                    f"{STATED}/255 flips",
+                    len(flipped),
+                    why="one example shows what can be; these images are counted in full",
+                    above=1,
+                    form=".0f",
+                )
+            ],
+            note=f"{listed(flipped)}; another one flips {percent(least['value'])} of the "
+            f"{len(rows)} that are right with the least confidence",
         ),
         Claim(
-            "Koh and Liang (2017), section 5.2",
-            "Perturbing one training image for each test image flips 57 % of them.",
-            f"{interval(each)} within {STATED}/255, the head trained again each time; wanted: at "
-            "least one half",
-            verdict=verdict(each.value >= 0.5 and each.low >= 0.4, each.value > 0.1),
+            source="Koh and Liang (2017), section 5.2",
+            sentence="Perturbing one training image for each test image flips 57 % of them.",
+            facts=[
+                between(
+                    f"share that is flipped within {STATED}/255 (wanted: one half)",
+                    each,
+                    above=0.5,
+                    form=".0%",
+                )
+            ],
+            note="the head is trained again each time",
         ),
         Claim(
-            "poisoning, what is asked here",
-            "Self-influence and the guard notice the poisoned image.",
-            noticed_words(noticed),
-            verdict=_noticed(noticed),
+            source="poisoning, what is asked here",
+            sentence="Self-influence and the guard notice the poisoned image.",
+            facts=[
+                of_count(
+                    f"share of {images} poisoned images {what}",
+                    round(images * noticed[key]["poisoned"]),
+                    images,
+                    above=0.9,
+                )
+                for key, what in (
+                    ("share_in_top", f"among the first {percent(TOP)} by self-influence"),
+                    ("share_called_ood", f"called OOD at {percent(FALSE_ALARM)} false alarms"),
+                )
+            ],
+            note=noticed_words(noticed),
         ),
     ]
-
-
-def _noticed(noticed: Mapping[str, Any]) -> str:
-    by_rank = noticed["share_in_top"]["poisoned"]
-    by_guard = noticed["share_called_ood"]["poisoned"]
-    return verdict(min(by_rank, by_guard) >= 0.9, max(by_rank, by_guard) >= 0.5)
 
 
 def noticed_words(noticed: Mapping[str, Any]) -> str:

@@ -49,6 +49,11 @@ class PassMasks:
         alike = [(mask == mask[:1]).all(1) for mask in given]
         return float(torch.stack(alike).all(0).double().mean())
 
+    def numbers(self) -> dict[str, float]:
+        """As plain numbers, for JSON."""
+        dropped = [mask is not None for mask in self.states]
+        return {"same_share": self.same_share(), "layers_with_dropped_states": sum(dropped)}
+
 
 def masks_of(net: nn.Module, kind: str, x: Tensor, *, seed: int, inputs: bool) -> PassMasks:
     """The masks that the first pass of MC dropout draws for a sequence `(1, channels + 1, L)`.

@@ -113,13 +113,14 @@ class KindOutcome:
     errors: Sample
     nll: Sample  # of the mean over passes
     off: Sample  # NLL with dropout off
+    fitted: Sample  # the same on the training samples
     failure_auroc: Sample  # by the entropy of the mean
 
     def numbers(self) -> dict[str, Any]:
         """As plain numbers, for JSON."""
         chosen = {"share": self.share, "validation_nll": self.validation}
-        names = ("epochs", "errors", "nll", "off", "failure_auroc")
-        keys = ("epochs", "error", "nll", "nll_dropout_off", "failure_auroc")
+        names = ("epochs", "errors", "nll", "off", "fitted", "failure_auroc")
+        keys = ("epochs", "error", "nll", "nll_dropout_off", "training_nll", "failure_auroc")
         found = {key: getattr(self, n).numbers() for n, key in zip(names, keys, strict=True)}
         return {**chosen, **found}
 
@@ -146,8 +147,17 @@ def outcome_of(settings: Settings, task: SequenceTask, kind: str) -> KindOutcome
         errors=sample(1 - accuracy(one.probs, y) for one in own),
         nll=sample(nll(one.probs, y) for one in own),
         off=sample(nll(plain.choose([seed]).probs, y) for seed in range(sizes.seeds)),
+        fitted=sample(_training_nll(settings, task, model)),
         failure_auroc=sample(ranked(one, y) for one in own),
     )
+
+
+def _training_nll(settings: Settings, task: SequenceTask, model: Model) -> list[float]:
+    """The NLL of each seed's network on the samples that it was trained on, dropout off."""
+    x, y = task.train
+    answers: Any = model(x)
+    rows = _orders(settings, task)[0]
+    return [nll(answers.choose([seed]).probs[own], y[own]) for seed, own in enumerate(rows)]
 
 
 def validation(model: Model) -> float:
@@ -166,18 +176,14 @@ def ranked(prediction: Any, y: Tensor) -> float:
 
 def fitted(settings: Settings, task: SequenceTask, kind: str, share: float) -> Model:
     """The networks of all seeds in one stack; a stopped training goes on."""
-    sizes, count = QUICK if settings.quick else FULL, len(task.train[0])
-    fewer = max(1, round(VALIDATION * count))
-    orders = [
-        torch.randperm(count, generator=generator(settings.seed, task.name, seed))
-        for seed in range(sizes.seeds)
-    ]
+    sizes = QUICK if settings.quick else FULL
+    rows, kept_apart = _orders(settings, task)
     return train(
         task.net(kind, share),
         task.train,
         members=sizes.seeds,
-        rows=torch.stack([order[fewer:] for order in orders]),
-        validation_rows=torch.stack([order[:fewer] for order in orders]),
+        rows=rows,
+        validation_rows=kept_apart,
         epochs=task.epochs,
         patience=task.patience,
         batch_size=task.batch_size,
@@ -188,3 +194,16 @@ def fitted(settings: Settings, task: SequenceTask, kind: str, share: float) -> M
         run=folder_of(settings, PART) / slug(f"{task.name} {kind} {share}"),
         progress=False,
     )
+
+
+def _orders(settings: Settings, task: SequenceTask) -> tuple[Tensor, Tensor]:
+    """The samples that each seed trains on, and those that it is chosen by."""
+    sizes, count = QUICK if settings.quick else FULL, len(task.train[0])
+    fewer = max(1, round(VALIDATION * count))
+    orders = torch.stack(
+        [
+            torch.randperm(count, generator=generator(settings.seed, task.name, seed))
+            for seed in range(sizes.seeds)
+        ]
+    )
+    return orders[:, fewer:], orders[:, :fewer]

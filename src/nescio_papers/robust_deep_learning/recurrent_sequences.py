@@ -1,7 +1,7 @@
 """Part `recurrent`: tied dropout masks in recurrent networks, on sequences."""
 
 from nescio.evaluation.compare import Absent
-from nescio_papers.kit import Findings, Settings, absent, judged, loaded
+from nescio_papers.kit import Findings, Settings, absent, loaded
 from nescio_papers.robust_deep_learning.recurrent_masks import PassMasks, masks_figure, masks_of
 from nescio_papers.robust_deep_learning.recurrent_runs import (
     DEPTH,
@@ -20,7 +20,6 @@ from nescio_papers.robust_deep_learning.recurrent_runs import (
     task_of,
 )
 from nescio_papers.robust_deep_learning.recurrent_verdicts import (
-    claims_of,
     outcomes_figure,
     outcomes_table,
     words,
@@ -66,8 +65,11 @@ def run(settings: Settings) -> Findings:
     }
     return Findings(
         numbers={
-            name: {kind: one.numbers() for kind, one in kinds.items()}
-            for name, kinds in found.items()
+            **{
+                name: {kind: one.numbers() for kind, one in kinds.items()}
+                for name, kinds in found.items()
+            },
+            "masks": {kind: one.numbers() for kind, one in masks.items()},
         },
         figures={MASKS: masks_figure(masks, words(SHOWN)), OUTCOMES: outcomes_figure(found)},
         captions={
@@ -76,7 +78,6 @@ def run(settings: Settings) -> Findings:
             OUTCOMES: "NLL and error of the mean over passes on the test sequences: every seed "
             "(pale), the mean and its 95 % interval.",
         },
-        claims=judged(settings, claims_of(found, masks)),
         text="\n\n".join([INTRODUCTION, outcomes_table(found)]),
     )
 

@@ -1,7 +1,7 @@
 """What networks, ensembles, prediction sets and a guard do as digits move away from MNIST."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,23 +22,25 @@ from nescio.models import Predictor
 from nescio.models.model import Model
 from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
-from nescio_papers.kit import Claim
 from nescio_papers.kit.budgets import full_and_quick, size
-from nescio_papers.kit.claims import judged, verdict
 from nescio_papers.kit.experiment import Findings, Settings, absent, joined
 from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
 from nescio_papers.kit.nested import curves_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
+from nescio_papers.robust_deep_learning import shift_pairs
 from nescio_papers.robust_deep_learning.networks import DROPOUT, RATE, weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS
 from nescio_papers.robust_deep_learning.shift_streams import streams
+from nescio_papers.robust_deep_learning.shift_verdicts import (
+    MC,
+    MEMBERS,
+    SINGLE,
+    ensembles,
+    published,
+)
 
 PART = "shift"
-SOURCE = "Lakshminarayanan et al., 2017, section 3.5"
-SINGLE, MC = "M = 1", "MC dropout"
-MEMBERS = (1, 5, 10)
-MOSTLY = 0.9  # the share of comparisons in which the better one is better
 SHIFTS: Mapping[str, Callable[[], corruptions.Shifted]] = {
     "rotation": corruptions.rotation,
     "translation": corruptions.translation,
@@ -89,17 +91,17 @@ def run(settings: Settings) -> Findings:
         name: _along(settings, sizes, subjects, watch, digits, name, weights_digest(model))
         for name in SHIFTS
     }
-    ood = _ood(sizes, subjects, digits)
+    ood = _ood(sizes, subjects, digits, settings.seed)
+    paired = _paired(settings, sizes, subjects, digits, weights_digest(model))
     stream = streams(watch, digits.in_dist.test, seed=settings.seed)
     first = Findings(
         numbers={name: curves_of(curve) for name, curve in curves.items()},
         figures={f"shift-{name}.png": pictures.curves(curve) for name, curve in curves.items()},
         captions={f"shift-{name}.png": _caption(curve) for name, curve in curves.items()},
-        claims=[ensemble_claim({name: curves_of(curve) for name, curve in curves.items()})],
         text=_text(sizes, curves),
     )
-    whole = joined({"curves": first, "ood": ood, "streams": stream})
-    return replace(whole, claims=judged(settings, whole.claims))
+    pairs = Findings(numbers=paired)
+    return joined({"curves": first, "paired": pairs, "ood": ood, "streams": stream})
 
 
 def _digits(sizes: Budget) -> Digits | Absent:
@@ -186,7 +188,31 @@ def _along(
     return from_json(ShiftCurves, stored, str(path))
 
 
-def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits) -> Findings:
+def _paired(
+    settings: Settings,
+    sizes: Budget,
+    subjects: Mapping[str, Predictor],
+    digits: Digits,
+    weights: str,
+) -> dict[str, Any]:
+    """The largest ensemble less MC dropout over all shifts, measured once and kept."""
+
+    def make() -> Any:
+        moves = list(SHIFTS.values())
+        test = digits.in_dist.test
+        return shift_pairs.along_shifts(_pair(subjects), test, moves, seed=settings.seed)
+
+    key = {"key": [weights, str(sizes)], "shifts": list(SHIFTS), "seed": settings.seed}
+    found: dict[str, Any] = kept(folder_of(settings, PART) / "paired.json", key, make)
+    return found
+
+
+def _pair(found: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The largest ensemble and MC dropout."""
+    return found[ensembles()[-1]], found[MC]
+
+
+def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits, seed: int) -> Findings:
     """Confident answers and entropies on digits and what is none, as far as it is at hand."""
     in_dist = {name: see(predictor, digits.in_dist.test[0]) for name, predictor in subjects.items()}
     rows = {}
@@ -197,22 +223,34 @@ def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits) -> Fi
             continue
         x = evenly(images[1], sizes.test)
         other = {name: see(predictor, x) for name, predictor in subjects.items()}
-        rows[row] = _against(row, index, in_dist, digits.in_dist.test[1], other)
+        rows[row] = _against(row, index, in_dist, digits.in_dist.test[1], other, seed)
     return joined(rows)
 
 
 def _against(
-    row: str, index: int, in_dist: Mapping[str, Any], y: Tensor, other: Mapping[str, Any]
+    row: str,
+    index: int,
+    in_dist: Mapping[str, Any],
+    y: Tensor,
+    other: Mapping[str, Any],
+    seed: int,
 ) -> Findings:
     """What all predictors say on digits and on one OOD set."""
     confident = {n: accuracy_above(in_dist[n], y, other[n]) for n in other}
-    spreads = {n: entropies(in_dist[n], other[n]) for n in other if n in (*_ensembles(), MC)}
+    spreads = {n: entropies(in_dist[n], other[n]) for n in other if n in (*ensembles(), MC)}
     answers, histograms = f"confident-{index}.png", f"entropies-{index}.png"
     medians = {n: float(np.median(one.scores["predictive_entropy"])) for n, one in other.items()}
     at_nine = {n: float(one.accuracy[-1]) for n, one in confident.items()}
     head = ["", f"median entropy on {row}, nats", f"accuracy above 0.9 with {row}"]
     return Findings(
-        numbers={"median_entropy": medians, "accuracy_above_0.9": at_nine},
+        numbers={
+            "median_entropy": medians,
+            "accuracy_above_0.9": at_nine,
+            "entropy_growth": shift_pairs.entropy_growth(other, ensembles(), seed=seed),
+            "confident_gain": shift_pairs.confident_gain(
+                _pair(in_dist), y, _pair(other), seed=seed
+            ),
+        },
         figures={
             answers: pictures.confident_answers(confident),
             histograms: pictures.entropy_histograms(spreads, in_dist="MNIST", ood=row),
@@ -221,53 +259,8 @@ def _against(
             answers: f"MNIST and {row}: accuracy above a confidence, {row} always wrong.",
             histograms: f"Predictive entropy of MNIST (filled) and {row} (line).",
         },
-        claims=_claims(row, medians, at_nine),
+        comparisons=published(row, at_nine),
         text=table(head, [[n, f"{medians[n]:.3f}", _share(at_nine[n])] for n in other]),
-    )
-
-
-def _ensembles() -> list[str]:
-    return [f"M = {m}" for m in MEMBERS]
-
-
-def _claims(row: str, medians: Mapping[str, float], at_nine: Mapping[str, float]) -> list[Claim]:
-    one, five, ten = (medians[name] for name in _ensembles())
-    ensemble, dropout = at_nine[_ensembles()[-1]], at_nine[MC]
-    return [
-        Claim(
-            SOURCE,
-            f"The entropy on inputs from unknown classes grows with the ensemble. ({row})",
-            f"median entropy {one:.3f} for M = 1, {five:.3f} for 5, {ten:.3f} for 10",
-            verdict=verdict(one < five < ten, one < ten),
-        ),
-        Claim(
-            SOURCE,
-            "Ensembles are more accurate than MC dropout on inputs that they are confident about, "
-            f"unknown classes counted as wrong. ({row})",
-            f"accuracy above a confidence of 0.9: M = 10 {_share(ensemble)}, MC dropout "
-            f"{_share(dropout)}",
-            verdict="holds" if ensemble > dropout else "fails" if ensemble <= dropout else "open",
-        ),
-    ]
-
-
-def ensemble_claim(curves: Mapping[str, Mapping[str, Any]]) -> Claim:
-    """Are ensembles better than MC dropout, on test digits as they are and under every shift?"""
-    better: dict[str, list[bool]] = {"accuracy": [], "nll": [], "ece": []}
-    for number, curve in enumerate(curves.values()):
-        ensemble, dropout = (curve["subjects"][name] for name in (_ensembles()[-1], MC))
-        for metric, sign in (("accuracy", 1), ("nll", -1), ("ece", -1)):
-            pairs = zip(ensemble[metric], dropout[metric], strict=True)
-            won = [sign * first > sign * second for first, second in pairs]
-            better[metric] += won[number > 0 :]  # at strength 0 all shifts are the same
-    said = ", ".join(f"{metric} {sum(won)} of {len(won)}" for metric, won in better.items())
-    every = [won for each in better.values() for won in each]
-    return Claim(
-        "lecture, Bayesian Neural Networks & Ensembling",
-        "Ensembling empirically works well, better than MC dropout: as digits move away.",
-        f"the ensemble of {MEMBERS[-1]} networks better than MC dropout, by shift and strength: "
-        f"{said}",
-        verdict=verdict(sum(every) >= MOSTLY * len(every), sum(every) >= 0.5 * len(every)),
     )
 
 

@@ -23,7 +23,7 @@ SHOWN = 2  # the strength that is drawn
 def streams(watch: Guard, test: Part, *, seed: int) -> Findings:
     """Test digits in a random order: a third calibrates, a third comes as it is, a third changed.
 
-    In its own order MNIST is no calm stream: the writers of the second half are others.
+    In its own order MNIST is not a calm stream: the writers of the second half are others.
     """
     x, third = test[0], len(test[0]) // 3
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
@@ -61,7 +61,7 @@ def _scores(watch: Guard, x: Tensor) -> Tensor:
 
 
 def _corrupted() -> dict[str, Tensor]:
-    """The corrupted digits at hand; they are of test digits, in an order of their own."""
+    """The corrupted digits at hand; they are of test digits, in another order."""
     try:
         result = corruptions()
     except NescioError:

@@ -21,25 +21,28 @@ from nescio.report.plots.adversarial_plot import adversarial_images
 from nescio.report.plots.look import line, panels, per_cent, with_look
 from nescio_papers.kit import (
     Claim,
+    Fact,
     Findings,
     InData,
     Settings,
     absent,
     all_images,
+    exactly,
     folder_of,
     full_and_quick,
     percent,
     size,
     table,
-    verdict,
 )
 from nescio_papers.robust_deep_learning.networks import accuracy, trained, weights_digest
+from nescio_papers.robust_deep_learning.stored_facts import between, number
 
 PART = "stability"
 SOURCE = "lecture, Deep learning and stability: adversarial examples"
 PICTURE, CURVES = "stability-adversarial.png", "stability-changes.png"
 LEVELS = (0.5, 1, 2, 3, 4, 6, 8)  # of 255
 STATED = 8 / 255  # the radius of the claims
+LEARNED = 0.7  # accuracy
 SHOWN = 6
 
 
@@ -99,7 +102,6 @@ def adversarial(settings: Settings) -> Findings:
         numbers=numbers,
         figures=figures,
         captions=captions,
-        claims=_claims(changes["linf"], gain, len(examples)),
         text=_page(numbers, changes),
     )
 
@@ -137,35 +139,60 @@ def _changes(
     return found
 
 
-def _claims(changes: SmallestChanges, gain: Interval | None, misled: int) -> list[Claim]:
-    near = changes.within(STATED)
-    ends = [
-        f"{255 * end:.2g}" for end in (vars(changes.median)[k] for k in ("value", "low", "high"))
-    ]
-    half = "fewer than half at all"
-    if isfinite(changes.median.value):
-        half = f"half of them by {ends[0]} levels ({ends[1]} to {ends[2]})"
-    surer = "no image was misled" if gain is None else (
-        f"of {misled} images that a change within 8 / 255 misleads, the wrong answer has "
-        f"{100 * gain.value:+.1f} percentage points of confidence ({100 * gain.low:+.1f} to "
-        f"{100 * gain.high:+.1f})"
-    )  # fmt: skip
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Do small changes flip answers, and how large is the confidence then?"""
+    if "absent" in numbers:
+        return []
+    median = {key: number(one) for key, one in numbers["median_change"]["linf"].items()}
+    half = "fewer than half of them flip at all"
+    if isfinite(median["value"]):
+        half = "half of them flip by {value:.2g} levels ({low:.2g} to {high:.2g})".format(
+            **{key: 255 * one for key, one in median.items()}
+        )
     return [
         Claim(
-            SOURCE,
-            "The decision function of deep models is not always stable: small changes of the input "
-            "flip it.",
-            f"changes of at most 8 of 255 levels flip {interval(near)} of the house numbers that "
-            f"are read correctly; {half}",
-            verdict=verdict(near.low > 0.5, near.low > 0.1),
+            source=SOURCE,
+            sentence="The decision function of deep models is not always stable: small changes of "
+            "the input flip it.",
+            facts=[
+                between(
+                    "share of house numbers, read correctly, that a change of at most 8 of 255 "
+                    "levels flips,",
+                    numbers["flipped_within"]["8/255"],
+                    above=0.5,
+                    form=".1%",
+                )
+            ],
+            needs=[learned(numbers)],
+            note=f"{numbers['images']} images; {half}",
         ),
         Claim(
-            "stability, what is asked here",
-            "The network is no less confident in the wrong answers than in the correct ones.",
-            surer,
-            verdict=verdict(gain is not None and gain.low >= 0, gain is not None and gain.high > 0),
+            source="stability, what is asked here",
+            sentence="The network is no less confident in the wrong answers than in the correct "
+            "ones.",
+            facts=[
+                between(
+                    "confidence in the wrong answer less that in the right one before,",
+                    numbers["more_confident"],
+                    above=0,
+                    form="+.1%",
+                )
+            ],
+            needs=[learned(numbers)],
+            note=f"{numbers['misled_within_8_255']} images that a change within 8 / 255 misleads",
         ),
     ]
+
+
+def learned(numbers: Mapping[str, Any]) -> Fact:
+    """Whether the network reads house numbers at all."""
+    return exactly(
+        "accuracy of the network",
+        numbers["accuracy"],
+        why="the network of this run, counted on all its test images",
+        above=LEARNED,
+        form=".1%",
+    )
 
 
 def interval(share: Interval) -> str:

@@ -1,6 +1,7 @@
 """Digits that are turned, moved and deformed: a plain network beside a fixed scattering."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,16 +13,7 @@ from nescio.data import corruptions
 from nescio.evaluation import ShiftCurves, deformations
 from nescio.nets import Scattering
 from nescio.report.plots import deformation_plot as pictures
-from nescio_papers.kit import (
-    Claim,
-    Findings,
-    InData,
-    Settings,
-    folder_of,
-    table,
-    verdict,
-    verdict_of,
-)
+from nescio_papers.kit import Findings, InData, Settings, folder_of, table
 from nescio_papers.kit.nested import curves_of
 from nescio_papers.robust_deep_learning.stability_networks import (
     FIXED,
@@ -29,15 +21,22 @@ from nescio_papers.robust_deep_learning.stability_networks import (
     PLAIN,
     Sizes,
 )
+from nescio_papers.robust_deep_learning.stability_pairs import differences
 from nescio_papers.robust_deep_learning.stability_pictures import examples, moved_figure
+from nescio_papers.robust_deep_learning.stability_verdicts import (
+    COEFFICIENTS,
+    INPUTS,
+    LOGITS,
+    PAIRS,
+    TRAINED,
+)
 
-TRAINED, COEFFICIENTS = "convolutions", "scattering coefficients"
 KINDS = ("rotation", "translation", "warping")
 OUTPUTS, FEATURES, MOVED, EXAMPLES = (
     f"stability-{name}.png" for name in ("deformations", "features", "translations", "examples")
 )
 SCALES, PIXELS = (1, 2, 3), (1, 2, 3, 4)
-SOURCE = "lecture, Formal stability analysis of deep models"
+OPTIONS = {"rotation": "degrees", "translation": "pixels", "warping": "stretch"}
 TEXT = (
     "Deformations: rotation by degrees; translation in a random direction; warping by a smooth "
     "random field, whose size is the largest norm of its derivative. A change of 1 is the distance "
@@ -68,6 +67,9 @@ def digits(
             "outputs": {one.shift: curves_of(one) for one in outputs},
             "features": {one.shift: curves_of(one) for one in features},
             "translations": {f"J = {scales}": one for scales, one in moved.items()},
+            "paired": {
+                one.shift: _paired(settings, sizes, {**logits, **parts}, x, one) for one in outputs
+            },
         },
         figures={
             EXAMPLES: examples(x[:1], {kind: _examples(kind) for kind in KINDS}),
@@ -85,7 +87,6 @@ def digits(
             MOVED: "Scattering coefficients of digits that move by whole pixels, beside two proved "
             "bounds, for averages over 2, 4 and 8 pixels.",
         },
-        claims=[*_stable(features, outputs), _bounded(outputs, features, moved)],
         text="\n\n".join([TEXT, _tables(outputs, features, accuracy), _constants(features)]),
     )
 
@@ -109,6 +110,25 @@ def _curves(
     key = [str(sizes), *(digest(*net.state_dict().values()) for net in nets.values())]
     stored = kept(path, {"key": key, "kind": kind}, lambda: to_json(deformations(nets, x, kind)))
     return from_json(ShiftCurves, stored, str(path))
+
+
+def _paired(
+    settings: Settings, sizes: Sizes, nets: Mapping[str, nn.Module], x: Tensor, curve: ShiftCurves
+) -> dict[str, Any]:
+    """What changes less under the same deformations, digit by digit; measured once and stored."""
+    images, kind = as_batch(x), curve.shift
+    option = OPTIONS[kind]
+    drawn = {} if kind == "rotation" else {"seed": 0}  # as in the curves
+    shifts = [getattr(corruptions, kind)(**{option: size}, **drawn) for size in curve.strengths[1:]]
+
+    def make() -> Any:
+        moved = [partial(shift, images, 1) for shift in shifts]
+        return differences({INPUTS: nn.Identity(), **nets}, images, moved, PAIRS, (LOGITS,))
+
+    key = [str(sizes), *(digest(*net.state_dict().values()) for net in nets.values())]
+    path = folder_of(settings, PART) / f"paired-{kind}.json"
+    found: dict[str, Any] = kept(path, {"key": key, "kind": kind}, make)
+    return found
 
 
 def translations(x: Tensor, scales: int) -> dict[str, list[float]]:
@@ -139,113 +159,14 @@ def _coefficients(front: Scattering, images: Tensor) -> Tensor:
 
 def _examples(kind: str) -> list[tuple[str, corruptions.Shifted]]:
     sizes = {"rotation": (10, 20, 45), "translation": (1, 2, 4), "warping": (0.1, 0.3, 0.5)}[kind]
-    option = {"rotation": "degrees", "translation": "pixels", "warping": "stretch"}[kind]
     make = getattr(corruptions, kind)
-    return [(f"{kind} {size:g}", make(**{option: size})) for size in sizes]
+    return [(f"{kind} {size:g}", make(**{OPTIONS[kind]: size})) for size in sizes]
 
 
 @torch.no_grad()
 def _accuracy(net: nn.Module, test: tuple[Tensor, Tensor]) -> float:
     labels = torch.cat([net(as_batch(part)).argmax(1) for part in test[0].split(100)])
     return float((labels == test[1]).double().mean())
-
-
-def _at(curve: ShiftCurves, name: str, metric: str, size: float, end: Any = "value") -> float:
-    return float(curve.curve(name, metric, end)[curve.strengths.index(size)] or 0.0)
-
-
-MIDDLE = {"rotation": 15.0, "translation": 2.0, "warping": 0.2}  # the size that is written out
-
-
-def _stable(features: Sequence[ShiftCurves], outputs: Sequence[ShiftCurves]) -> list[Claim]:
-    """Whether the fixed coefficients, and the network behind them, change less."""
-    claims = []
-    for part, whole in zip(features, outputs, strict=True):
-        claims.append(
-            Claim(
-                SOURCE,
-                "Scattering operators are stable to deformations: their coefficients change less "
-                f"than the images, and less than the features of a trained network. ({part.shift})",
-                f"{_less(part, COEFFICIENTS, 'inputs', 'change')} than the images, "
-                f"{_less(part, COEFFICIENTS, TRAINED, 'change')} than the convolutions; "
-                f"{_written(part, (COEFFICIENTS, TRAINED, 'inputs'), 'change')}",
-                verdict=_judged(
-                    (part, COEFFICIENTS, "inputs", "change"),
-                    (part, COEFFICIENTS, TRAINED, "change"),
-                ),
-            )
-        )
-        claims.append(
-            Claim(
-                SOURCE,
-                "A linear layer on scattering coefficients has more stable logits and labels than "
-                f"a trained network. ({part.shift})",
-                f"logits: {_less(whole, FIXED, PLAIN, 'change')}; "
-                f"{_written(whole, (FIXED, PLAIN), 'change')}; labels that change: "
-                f"{_less(whole, FIXED, PLAIN, 'flipped')}; "
-                f"{_written(whole, (FIXED, PLAIN), 'flipped')}",
-                verdict=_judged((whole, FIXED, PLAIN, "change"), (whole, FIXED, PLAIN, "flipped")),
-            )
-        )
-    return claims
-
-
-def _below(curve: ShiftCurves, first: str, second: str, metric: str) -> list[bool]:
-    """Size by size, whether the interval of the first is below that of the second."""
-    return [
-        _at(curve, first, metric, size, "high") < _at(curve, second, metric, size, "low")
-        for size in curve.strengths[1:]
-    ]
-
-
-def _judged(*pairs: tuple[ShiftCurves, str, str, str]) -> str:
-    """Holds if less at all sizes; in part if less at more sizes than more, in one pair or both."""
-    less = [_below(*pair) for pair in pairs]
-    more = [_below(curve, second, first, metric) for curve, first, second, metric in pairs]
-    mostly = any(sum(one) > sum(other) for one, other in zip(less, more, strict=True))
-    return verdict(all(all(one) for one in less), mostly)
-
-
-def _less(curve: ShiftCurves, first: str, second: str, metric: str) -> str:
-    less, more = _below(curve, first, second, metric), _below(curve, second, first, metric)
-    return f"less at {sum(less)} and more at {sum(more)} of {len(less)} sizes"
-
-
-def _written(curve: ShiftCurves, names: Sequence[str], metric: str) -> str:
-    """The numbers at one size, with intervals."""
-    size = MIDDLE[curve.shift]
-    parts = []
-    for name in names:
-        value, low, high = (_at(curve, name, metric, size, end) for end in ("value", "low", "high"))
-        parts.append(f"{name} {value:.3f} [{low:.3f}, {high:.3f}]")
-    return f"at {size:g} ({curve.description}): {', '.join(parts)}"
-
-
-def _bounded(
-    outputs: Sequence[ShiftCurves],
-    features: Sequence[ShiftCurves],
-    moved: Mapping[int, Mapping[str, list[float]]],
-) -> Claim:
-    facts = [
-        change <= bound + 1e-12
-        for curve in (*outputs, *features)
-        for name in curve.subjects("bound")
-        for change, bound in zip(
-            curve.curve(name, "change"), curve.curve(name, "bound"), strict=True
-        )
-        if change is not None and bound is not None
-    ]
-    whole = min(min(one["within"]) for one in moved.values())
-    halving = [moved[a]["shift_bound"][1] / moved[b]["shift_bound"][1] for a, b in ((1, 2), (2, 3))]
-    return Claim(
-        SOURCE,
-        "Stability bounds hold: for every network and deformation, and for translations of "
-        "scattering coefficients.",
-        f"{sum(facts)} of {len(facts)} mean changes are within their bounds; "
-        f"{100 * whole:.1f} % of the moved digits within both bounds of scattering, or more; the "
-        f"bound for 2 pixels falls by {halving[0]:.2f} and {halving[1]:.2f} with each scale",
-        verdict=verdict_of(all(facts), whole == 1.0),
-    )
 
 
 def _tables(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nescio_papers.kit import Comparison, Findings, Settings, numbers_of, sample, table
+from nescio_papers.kit import Comparison, Findings, Settings, absent, numbers_of, sample, table
 from nescio_papers.uci import published
 from nescio_papers.uci.methods import ENSEMBLE, MC_DROPOUT
 from nescio_papers.uci.one_table import FREE, PUBLISHED, mean_and_error, written
@@ -43,7 +43,7 @@ def run(settings: Settings) -> Findings:
     every = {name: numbers_of(settings, name) for name in TABLES}
     found = {name: numbers for name, numbers in every.items() if "methods" in numbers}
     if not found:
-        return Findings(text="No table was run; the parts before say why.")
+        return absent("the comparison with the published table", "no table was run")
     distances = {name: _distances(name, numbers) for name, numbers in found.items()}
     gains = {name: _gain(numbers) for name, numbers in found.items()}
     return Findings(

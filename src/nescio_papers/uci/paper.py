@@ -19,7 +19,6 @@ def uci() -> Experiment:
         "Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016); Pearce et al. (2020), "
         "Amini et al. (2020)",
         needs="the UCI tables: see `nescio data list`; a table that is absent is left out",
-        minutes=(1, 30),
         parts=(
             *tables,
             Part("overview", "Beside the published table", overview.run, judge=overview_claims),

@@ -7,8 +7,14 @@ import pytest
 
 from nescio import data
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.deep_ensembles import cubic_world, regions, spiral, spiral_world, worlds
-from nescio_papers.kit.experiment import VERDICTS
+from nescio_papers.deep_ensembles import (
+    cubic_world,
+    printed_runs,
+    regions,
+    spiral,
+    spiral_world,
+    worlds,
+)
 
 EXPERIMENT = named("deep-ensembles")
 NAMES = [part.name for part in EXPERIMENT.parts]
@@ -24,7 +30,12 @@ def short(monkeypatch: pytest.MonkeyPatch):
         return whole(make, given, **options)
 
     monkeypatch.setattr(worlds.training, "train", train)
+    monkeypatch.setattr(printed_runs, "CUBIC_STEPS", 2)
+    monkeypatch.setattr(printed_runs, "QUICK_STEPS", 2)
+    printed_runs._cubic_run.cache_clear()
     yield
+    printed_runs._cubic_run.cache_clear()
+    printed_runs._spiral_run.cache_clear()
     cubic_world.cubic_runs.cache_clear()
     spiral_world.spiral_runs.cache_clear()
     spiral.faithful_run.cache_clear()
@@ -41,7 +52,7 @@ def test_a_part_gives_numbers_figures_with_captions_and_claims_with_verdicts(sho
     assert all(caption.endswith(".") for caption in found.captions.values())
     assert all(file.endswith(".png") for file in found.figures)
     assert found.claims
-    assert {claim.verdict for claim in found.claims} <= set(VERDICTS)
+    assert {claim.verdict for claim in found.claims} == {"open"}  # a quick run judges nothing
     assert all(any(c.isdigit() for c in claim.measured) for claim in found.claims)
 
 
@@ -80,9 +91,9 @@ def test_the_figures_and_the_summary_are_written(results):
 def test_the_faithful_losses_lie_where_the_printed_ones_do(results):
     rows = {row["what"]: row for row in results[1]["regression"]["comparisons"]}
     final = rows["final loss, median of the networks"]
-    assert final["published"] == pytest.approx(5.82)
+    assert final["published"] == pytest.approx(5.82, abs=0.01)
     assert 3 < final["ours"] < 9
-    assert 300 < rows["initial loss, median of the networks"]["ours"] < 1000
+    assert rows["initial loss, network 0"]["ours"] == pytest.approx(624.8802, rel=1e-6)
 
 
 def test_the_corrected_fit_is_good_on_the_data_and_its_spread_grows_beyond(results):

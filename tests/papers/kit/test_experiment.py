@@ -20,8 +20,10 @@ from nescio_papers import (
     named,
     run_experiment,
 )
-from nescio_papers.kit import numbers_of
+from nescio_papers.kit import exactly, fact, numbers_of
+from nescio_papers.kit.durations import expected, in_words
 
+WET = fact("wetness", 0.9, (0.8, 1.0), above=0.5)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -60,7 +62,6 @@ class Paper:
             title="A paper",
             source="Someone (2020)",
             needs="nothing",
-            minutes=(0.1, 2),
             parts=parts,
         )
 
@@ -84,12 +85,11 @@ class Paper:
             numbers={"twice": 2 * first["entropy"], "listed": first["3"]},
             claims=[
                 Claim(
-                    "section 1",
-                    "All swans are white.",
-                    "1 of 9 is black",
-                    verdict="fails",
+                    source="section 1",
+                    sentence="All swans are white.",
+                    facts=[exactly("share", 8 / 9, why="all were counted", above=1)],
                 ),
-                Claim("section 2", "Water is wet.", "it was", verdict="holds"),
+                Claim(source="section 2", sentence="Water is wet.", facts=[WET], note="as known"),
             ],
         )
 
@@ -110,8 +110,9 @@ def snapshot(folder):
 def test_every_part_leaves_numbers_figures_and_words(paper, tmp_path):
     path = run_experiment(paper.experiment, tmp_path / "new" / "out")
     assert path == tmp_path / "new" / "out" / "summary.md"
-    names = {"experiment.json", "first.json", "second.json", "third.json", "curve.png"}
-    assert set(snapshot(path.parent)) == names | {"results.json", "summary.md"}
+    parts = {f"{part}.{kind}" for part in ("first", "second", "third") for kind in ("json", "md")}
+    others = {"experiment.json", "curve.png", "results.json", "summary.md"}
+    assert set(snapshot(path.parent)) == parts | others
     assert (path.parent / "curve.png").read_bytes().startswith(PNG)
     results = read(path.parent / "results.json")
     assert results["experiment"] == "paper"
@@ -127,12 +128,14 @@ def test_the_summary_holds_every_comparison_and_claim(paper, tmp_path):
     assert text.startswith("# A paper\n")
     assert "Someone (2020)" in text
     assert "`nescio reproduce paper`" in text
+    assert "2 claims. holds: 1, does not hold: 1." in text
     assert "![A curve that falls](curve.png)" in text
     assert "Some words." in text
     assert "| accuracy | 0.96 | 0.9712 | of the best |" in text
     assert "| not \\| printed | – | 1.235e+04 |  |" in text
-    assert "| section 1 | All swans are white. | 1 of 9 is black | does not hold |" in text
-    assert "| section 2 | Water is wet. | it was | holds |" in text
+    swans = "share 0.889, expected above 1"
+    assert f"| section 1 | All swans are white. | does not hold | {swans} |" in text
+    assert f"| section 2 | Water is wet. | holds | {WET}; as known |" in text
     assert "Not run" not in text
     for part in ("first", "second", "third"):
         assert f"## The {part} part" in text
@@ -213,6 +216,7 @@ def test_a_quick_run_says_so(paper, tmp_path):
     text = run_experiment(paper.experiment, tmp_path, settings=Settings(quick=True)).read_text()
     assert "`nescio reproduce paper --quick` (quick run, seed 0)" in text
     assert "those of a full run" in text
+    assert "2 claims. open: 2." in text
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,6 @@ def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(paper, tmp_
         title="An essay",
         source="",
         needs="",
-        minutes=(1, 1),
         parts=(Part("first", "F", paper.first),),
     )
     with pytest.raises(NescioError, match=r"holds paper with .* not essay with"):
@@ -260,11 +263,6 @@ def test_progress_names_the_part(paper, tmp_path, capsys):
     assert "The third part" in err
 
 
-def test_a_verdict_is_one_of_four():
-    with pytest.raises(NescioError, match="one of holds, partly, fails, open, got 'maybe'"):
-        Claim("", "", "", verdict="maybe")
-
-
 def test_names_with_hyphens_or_underscores():
     for name in registry.experiments:
         one = named(name)
@@ -284,7 +282,7 @@ def test_the_list_shows_every_experiment_with_its_needs_and_time():
         one = named(name)
         assert f"{one.name}: {one.title}" in output
         assert one.needs in output
-        assert f"{one.minutes[1]:g} min in full" in output
+        assert f"{in_words(expected(one, quick=False))} in full" in output
         for part in one.parts:
             assert part.name in output
             assert part.title in output

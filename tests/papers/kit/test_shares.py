@@ -1,4 +1,4 @@
-"""Shares, spreads and verdicts in words, and budgets of two sizes."""
+"""Shares and spreads in words, and budgets of two sizes."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,6 @@ from nescio_papers.kit import (
     percent,
     sample,
     size,
-    verdict,
-    verdict_of,
 )
 
 
@@ -45,13 +43,6 @@ def test_an_interval_is_that_of_student():
     assert not three.above
     assert (three - sample([0, 0, 0])).mean == 2
     assert math.isnan(sample([1]).half)
-
-
-def test_a_verdict_follows_the_facts():
-    assert [verdict(True), verdict(False), verdict(False, True)] == ["holds", "fails", "partly"]
-    assert verdict_of(True, True) == "holds"
-    assert verdict_of(True, False) == "partly"
-    assert verdict_of(False) == "fails"
 
 
 def test_a_budget_states_each_size_once():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from nescio import losses, nets
 from nescio.core import categorical
@@ -17,7 +18,14 @@ from nescio_papers import Settings, named, run_experiment
 from nescio_papers.know_your_limits import models as world_models
 from nescio_papers.know_your_limits.blob_claims import blob_claims
 from nescio_papers.know_your_limits.blobs import blobs
-from nescio_papers.know_your_limits.half_moons import CHOSEN, _Drawing, maps
+from nescio_papers.know_your_limits.half_moons import (
+    CHOSEN,
+    HARD,
+    _comparisons,
+    _Drawing,
+    maps,
+    panel_numbers,
+)
 from nescio_papers.know_your_limits.models import (
     BAYES,
     DROPOUT,
@@ -162,7 +170,7 @@ def test_the_counter_example_keeps_its_gradient():
 
 def test_the_flow_chart_gives_a_verdict_for_every_statement(folder):
     verdicts = record(folder, "flow-chart")["numbers"]["verdicts"]
-    assert len(verdicts) == 12
+    assert len(verdicts) == 13
     assert verdicts["prop1"] == "false as printed"
     assert verdicts["theorem"] == "holds as printed"
     assert set(verdicts.values()) == {
@@ -192,14 +200,45 @@ def test_measures_of_sampling_models_are_not_flat():
 
 
 def test_maps_are_drawn_for_the_chosen_models():
-    grid = Grid((-2, 2, -2, 2), 1.0)
+    grid = Grid((-6, 6, -6, 6), 2.0)
     grids = {False: grid, True: grid}
-    found = maps(QUICK, grid)
-    figure = _Drawing(QUICK, grids, found, found, statistics(QUICK)).selection()
-    titles = [axis.get_title(loc="left") for axis in figure.axes]
-    for model, _ in CHOSEN:
-        assert any(title.endswith(model) for title in titles)
-    assert titles.count("its gradient") == len(CHOSEN)
+    found = {budget: maps(QUICK, grid, budget) for budget in (PAPER, END)}
+    drawn = {b: panel_numbers(QUICK, b, grid, found[b]) for b in found}
+    drawing = _Drawing(QUICK, grids, found, found, {**statistics(QUICK), "drawn": drawn})
+    figure = drawing.selection()
+    maps_drawn = [axis for axis in figure.axes if axis.images]
+    assert len(maps_drawn) == 4 * len(CHOSEN)  # values and gradients, with both budgets
+    for axis, (model, _) in zip(maps_drawn, CHOSEN, strict=False):
+        assert axis.get_title(loc="left").endswith(model)
+    sides = [axis.get_ylabel().split("\n")[0] for axis in maps_drawn[:: len(CHOSEN)]]
+    assert sides == [PAPER, END, f"{PAPER}, gradient", f"{END}, gradient"]
+    for i, axis in enumerate(maps_drawn):
+        model, measure = CHOSEN[i % len(CHOSEN)]
+        numbers = drawn[(PAPER, END)[i // len(CHOSEN) % 2]][model]
+        (note,) = [text.get_text() for text in axis.texts]
+        assert note == f"AUC-ROC {numbers[HARD]:.2f}\nOOD {numbers[measure]:.2f}"
+
+
+def test_numbers_of_a_panel_are_those_of_scikit_learn():
+    grid = Grid((-6, 6, -6, 6), 2.0)
+    found = maps(QUICK, grid, END)
+    numbers = panel_numbers(QUICK, END, grid, found)[DROPOUT]
+    network, data = trained(QUICK, END)[DROPOUT][0], world(0)
+    labels = network(data.train[0]).probs.argmax(1)
+    assert numbers[HARD] == pytest.approx(roc_auc_score(data.train[1], labels))
+    far = torch.cdist(grid.points, data.train[0].double()).amin(1).numpy() >= 3
+    held = fields(network, data.validation[0], [VARIANCE], math.e)[VARIANCE].value
+    away = found[DROPOUT][VARIANCE].value[far]
+    truth = [0] * len(held) + [1] * len(away)
+    assert numbers[VARIANCE] == pytest.approx(roc_auc_score(truth, [*held, *away]))
+
+
+def test_published_areas_stand_beside_ours():
+    areas = {model: {HARD: 0.9} for model in (*SINGLE, *MANY)}
+    numbers = {**statistics(QUICK), "drawn": {PAPER: areas, END: areas}}
+    rows = {row.what: row for row in _comparisons(numbers)}
+    assert rows["figure 3b: AUC-ROC in the panel, MC dropout"].published == 0.970
+    assert rows["figure 3c: AUC-ROC in the panel, ensemble"].published is None
 
 
 def test_blobs_count_zero_entries_and_find_the_boundary():

@@ -31,12 +31,12 @@ from nescio_papers.know_your_limits.assumption_shares import (
 from nescio_papers.know_your_limits.hein import dead_pieces, radial_bound
 from nescio_papers.know_your_limits.limits_by_members import Method, areas, methods, of_method
 from nescio_papers.know_your_limits.models import trained
-from nescio_papers.know_your_limits.piece_figures import BOX, colored, has_zero, neighbors
+from nescio_papers.know_your_limits.piece_figures import BOX, colored, found, has_zero, neighbors
 from nescio_papers.know_your_limits.proofs import verdicts
 from nescio_papers.know_your_limits.random_networks import check_ends, check_maps, drawn, linear
 from nescio_papers.know_your_limits.statement import CORRECTED, FALSE, PRINTED, verdict
 from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, LEAST, VARIANCE
-from nescio_papers.know_your_limits.tessellation import counted, found
+from nescio_papers.know_your_limits.tessellation import counted
 from nescio_papers.know_your_limits.tessellation import of_network as counts_of
 from nescio_papers.know_your_limits.votes import votes
 

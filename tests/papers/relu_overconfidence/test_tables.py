@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,6 @@ from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.claims import judged
-from nescio_papers.kit.experiment import VERDICTS, Claim
 from nescio_papers.kit.images import UNSEEN
 from nescio_papers.relu_overconfidence import (
     acet_cost,
@@ -31,15 +30,13 @@ from nescio_papers.relu_overconfidence import (
     table_2,
 )
 from nescio_papers.relu_overconfidence.alphas import Alphas, measured
-from nescio_papers.relu_overconfidence.budgets import FULL, QUICK, Budget
+from nescio_papers.relu_overconfidence.budgets import FULL, QUICK, Budget, Stated
+from nescio_papers.relu_overconfidence.figure_claims import JUDGED, PAPERS
 from nescio_papers.relu_overconfidence.published import METHODS, TABLE_1, TABLE_2
 from nescio_papers.relu_overconfidence.stronger import (
-    LEAK,
-    stronger_noise,
-    stronger_samples,
-    without_gradient,
+    STRONG,
+    WRONG_CLASS,
 )
-from nescio_papers.relu_overconfidence.table_1_claims import claims_of, noise_row, samples_row
 
 COLOR = ("SVHN", "CIFAR-10", "CIFAR-100")
 TINY = Budget(
@@ -49,21 +46,23 @@ TINY = Budget(
     test=50,
     attacked={"MNIST": 12, **dict.fromkeys(COLOR, 6)},
     noise_steps=3,
-    restarts=1,
+    restarts=dict.fromkeys(("MNIST", *COLOR), 1),
+    halving_steps=1,
     sample_steps=3,
     resamples=20,
-    rays={"MNIST": 5, **dict.fromkeys(COLOR, 2)},
+    rays={"MNIST": 5, **dict.fromkeys(COLOR, 0)},
     searched={"MNIST": 7, **dict.fromkeys(COLOR, 3)},
     examples=4,
     example_steps=2,
-    cost_train=60,
-    cost_epochs=1,
+    stated=dict.fromkeys(FULL.stated, Stated(images=60, epochs=1)),
+    seeds={"MNIST": 2, **dict.fromkeys(COLOR, 1)},
     cost_seeds=2,
     cost_attacked=20,
     timed=40,
     repeats=2,
 )
 QUICKLY = Settings(quick=True)
+DRAWN = (methods.ACET_DRAWN, methods.CEDA_DRAWN)
 
 
 def test_the_published_tables_are_whole():
@@ -94,52 +93,11 @@ def test_the_published_factors_are_whole():
     assert all("CEDA" not in columns for columns in TABLE_2.values())
 
 
-def as_found(name):
-    """The published block in the form of ours."""
-
-    def cell(numbers):
-        keys = ("mean_max_confidence", "auroc", "fpr_at_95_tpr")
-        pairs = zip(keys, numbers, strict=True)
-        return {key: {"value": value} for key, value in pairs if value is not None}
-
-    block = TABLE_1[name]
-    predictors = {}
-    for column in METHODS:
-        rows = {row: cell(numbers[column]) for row, numbers in block.rows.items()}
-        rows["Adv. Samples, misclassified"] = rows["Adv. Samples"]
-        rows[name]["error"] = {"value": block.errors[column] / 100}
-        predictors[column] = {"rows": rows}
-    return {"block": name, "predictors": predictors}
-
-
-@pytest.mark.parametrize(
-    ("block", "verdicts"),
-    [
-        ("MNIST", ["holds", "partly", "partly", "partly", "holds", "holds", "holds", "fails"]),
-        ("SVHN", ["holds", "holds", "holds", "holds", "holds", "holds"]),
-        ("CIFAR-10", ["holds", "holds", "holds", "holds", "fails", "holds"]),
-        ("CIFAR-100", ["holds", "holds", "holds", "holds", "partly", "holds"]),
-    ],
-)
-def test_the_papers_own_table_is_judged_by_its_numbers(block, verdicts):
-    """On MNIST, CEDA does not fail, ACET is not alone, and adversarial samples are not detected."""
-    found = claims_of(as_found(block))
-    assert [claim.verdict for claim in found] == verdicts
-    if block == "MNIST":
-        assert (
-            "CEDA (0.102/0.998/0.002) is better than ACET (0.162/0.992/0.042)" in found[3].measured
-        )
-        assert "0.692 and 0.782" in found[7].measured
-    own = {"SVHN": (4, 4, 4), "CIFAR-10": (1, 2, 4), "CIFAR-100": (2, 4, 4), "MNIST": (3, 3, 3)}
-    ceda, acet, sets = own[block]
-    said = f"in their own table on {ceda} and {acet} of {sets}"
-    assert sum(said in claim.measured for claim in found) == 1
-
-
 def test_the_budgets_are_those_of_the_paper():
-    assert (FULL.noise_steps, FULL.sample_steps, FULL.restarts) == (200, 80, 3)
-    assert FULL.attacked["MNIST"] == 1000
-    assert FULL.rays["MNIST"] == FULL.searched["CIFAR-10"] == FULL.test == 10_000
+    assert (FULL.noise_steps, FULL.sample_steps, FULL.restarts["MNIST"]) == (200, 80, 3)
+    assert (FULL.attacked["MNIST"], FULL.attacked["CIFAR-10"]) == (1000, 500)
+    assert FULL.searched["MNIST"] == FULL.test == 10_000
+    assert (FULL.seeds["MNIST"], FULL.seeds["SVHN"]) == (3, 1)
     assert FULL.example_steps == 40
     assert FULL.cost_seeds == 3
     assert QUICK.train["MNIST"] < FULL.train["MNIST"] == 60_000
@@ -164,7 +122,9 @@ def test_losses_are_those_of_the_paper():
 def test_drawn_images_are_shared_by_acet_and_its_control():
     """The same OOD sets with and without the attack; strokes and patches are never attacked."""
     x = torch.randint(256, (10, 1, 28, 28), dtype=torch.uint8)
-    acet, ceda = (methods.MNIST.losses[n](x, 3).description for n in ("ACET", methods.CEDA_DRAWN))
+    acet, ceda = (
+        methods.MNIST.losses[n](x, 3).description for n in (methods.ACET_DRAWN, methods.CEDA_DRAWN)
+    )
     for text in (acet, ceda):
         for kind in ("paper_noise", "shapes", "strokes", "grid=7"):
             assert kind in text
@@ -178,19 +138,18 @@ def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
     """By the numbers a training asks for: an image that is stored but never shown is none."""
     import sys
 
-    module, asked = sys.modules["nescio.losses.ceda"], []
-    numbers = module.numbers
+    module, asked = sys.modules["nescio.losses.acet"], []  # CEDA, beside it, takes the whole source
+    turns = module.turns
 
     def spy(*args):
-        index = numbers(*args)
-        if args[4] == 200:  # CEDA, beside it, takes the whole source
-            asked.append(index)
-        return index
+        turn = turns(*args)
+        asked.append(turn.index)
+        return turn
 
-    monkeypatch.setattr(module, "numbers", spy)
+    monkeypatch.setattr(module, "turns", spy)
     x = torch.randint(256, (2000, 1, 28, 28), dtype=torch.uint8)
     y = torch.arange(2000) % 10
-    loss = methods.MNIST.losses["ACET"](x, 0)
+    loss = methods.MNIST.losses[methods.ACET_DRAWN](x, 0)
     from nescio.training.train import train
 
     train(lambda: nets.small_cnn(width=1), (x, y), loss=loss, epochs=1, progress=False)
@@ -201,7 +160,9 @@ def test_the_pool_that_is_named_is_the_pool_that_is_used(monkeypatch):
 
 def test_acet_and_its_control_differ_by_the_attack_alone():
     x = torch.randint(256, (400, 1, 28, 28), dtype=torch.uint8)
-    acet, ceda = (methods.MNIST.losses[n](x, 0).description for n in ("ACET", methods.CEDA_DRAWN))
+    acet, ceda = (
+        methods.MNIST.losses[n](x, 0).description for n in (methods.ACET_DRAWN, methods.CEDA_DRAWN)
+    )
     for text in (acet, ceda):
         assert f"count={methods.pool_of(x)}, start=0" in text
         assert f"pool={methods.pool_of(x)}" in text
@@ -217,6 +178,10 @@ def folder_of_data(image_files, tmp_path_factory):
     return image_files(tmp_path_factory.mktemp("data"), train=300, test=60, letters=52)
 
 
+def _little(shape, classes):
+    return nets.small_cnn(shape, classes, width=4)
+
+
 @pytest.fixture(scope="module")
 def small(folder_of_data):
     """A small budget, small networks and made-up data, for all tests of this file that ask."""
@@ -224,10 +189,9 @@ def small(folder_of_data):
         patch.setenv("NESCIO_DATA", str(folder_of_data))
         patch.setattr(budgets, "QUICK", TINY)
         for name, recipe in methods.RECIPES.items():
-            quick = replace(
-                recipe, net=lambda shape, classes: nets.small_cnn(shape, classes, width=4)
-            )
-            quick = replace(quick, options={**recipe.options, "learning_rate": 1e-2})
+            options = {"learning_rate": 1e-2, "schedule": "cosine"}
+            quick = replace(recipe, net=_little, nets=dict.fromkeys(recipe.nets, _little))
+            quick = replace(quick, options=options, own={}, repeated=("plain",))
             patch.setitem(methods.RECIPES, name, quick)
         yield
 
@@ -264,25 +228,61 @@ def test_a_cell_holds_what_scikit_learn_finds(run, column):
     ood = blocks.ood_test(blocks.GRAY["FMNIST"], TINY.test)
     assert ood.shape == x.shape == (50, 1, 28, 28)
     (near, sure), (far, unsure) = log_odds(model, x), log_odds(model, ood)
-    rows = numbers["predictors"][column]["rows"]
-    assert rows["MNIST"]["mean_max_confidence"]["value"] == pytest.approx(sure.mean(), abs=1e-6)
+    found = partial(of_first_seed, numbers, column)
+    assert found("MNIST", "mean_max_confidence") == pytest.approx(sure.mean(), abs=1e-6)
     wrong = (model.outputs(x)[0].argmax(1) != y).double().mean().item()
-    assert rows["MNIST"]["error"]["value"] == pytest.approx(wrong)
-    cell = rows["FMNIST"]
-    assert cell["mean_max_confidence"]["value"] == pytest.approx(unsure.mean(), abs=1e-6)
+    assert found("MNIST", "error") == pytest.approx(wrong)
+    assert found("FMNIST", "mean_max_confidence") == pytest.approx(unsure.mean(), abs=1e-6)
     truth = np.r_[np.ones(len(near)), np.zeros(len(far))]
-    assert cell["auroc"]["value"] == pytest.approx(roc_auc_score(truth, np.r_[near, far]))
+    assert found("FMNIST", "auroc") == pytest.approx(roc_auc_score(truth, np.r_[near, far]))
     accepted = sorted(near)[
         math.floor(0.05 * len(near))
     ]  # 95 % of the in-distribution data are at least here
-    assert cell["fpr_at_95_tpr"]["value"] == pytest.approx((far >= accepted).mean())
+    assert found("FMNIST", "fpr_at_95_tpr") == pytest.approx((far >= accepted).mean())
+
+
+def of_first_seed(numbers, column, row, metric):
+    """The number of the first training, where the table has a mean of several."""
+    if column in numbers["by_seed"]:
+        return numbers["by_seed"][column][row][metric][0]
+    return numbers["predictors"][column]["rows"][row][metric]["value"]
+
+
+def test_a_mean_over_seeds_is_in_the_table_and_pairs_are_of_the_same_images(run):
+    folder, parts = run
+    numbers = parts["table-1-mnist"]["numbers"]
+    each = numbers["by_seed"]["plain"]["FMNIST"]["auroc"]
+    cell = numbers["predictors"]["plain"]["rows"]["FMNIST"]["auroc"]
+    assert len(each) == 2
+    assert cell["value"] == pytest.approx(sum(each) / 2)
+    assert cell["low"] <= min(each) <= max(each) <= cell["high"]
+    assert set(numbers["by_seed"]) == {"plain"}
+    x, y = blocks.in_data(blocks.BLOCKS["MNIST"], TINY).test
+    wrong = {n: loaded(folder, n).outputs(x)[0].argmax(1) != y for n in ("plain", "CEDA", "ACET")}
+    pair = numbers["pairs"]["ACET less CEDA"]["MNIST"]
+    assert pair["wrong"] == [
+        {
+            "both": int((wrong["ACET"] & wrong["CEDA"]).sum()),
+            "first": int((wrong["ACET"] & ~wrong["CEDA"]).sum()),
+            "second": int((wrong["CEDA"] & ~wrong["ACET"]).sum()),
+            "neither": int((~wrong["ACET"] & ~wrong["CEDA"]).sum()),
+        }
+    ]
+    gap = (wrong["ACET"].double() - wrong["CEDA"].double()).mean().item()
+    assert pair["error"]["value"] == pytest.approx(gap)
+    less = numbers["pairs"]["ACET less plain"]["FMNIST"]  # with the first seed of plain
+    ours, theirs = (of_first_seed(numbers, n, "FMNIST", "auroc") for n in ("ACET", "plain"))
+    assert less["auroc"]["value"] == pytest.approx(ours - theirs, abs=1e-6)
+    assert less["auroc"]["low"] <= less["auroc"]["value"] <= less["auroc"]["high"]
 
 
 def test_the_rows_are_those_of_the_paper_and_more(run):
     numbers = run[1]["table-1-mnist"]["numbers"]
-    rows = ["MNIST", "FMNIST", "EMNIST", "letters", blocks.STRICT, "grayCIFAR-10", "Noise"]
-    attacks = ["Adv. Noise", "Adv. Samples", table_1.WRONG]
-    assert list(numbers["sets"]) == [*rows, *attacks, *(f"{row}{LEAK}" for row in attacks[:2])]
+    rows = ["MNIST", "FMNIST", blocks.KANA, "EMNIST", "letters", blocks.STRICT, "grayCIFAR-10"]
+    attacks = ["Noise", "Adv. Noise", "Adv. Samples", table_1.WRONG]
+    strong = [f"Adv. Noise{STRONG}", f"Adv. Samples{WRONG_CLASS}"]
+    assert list(numbers["sets"]) == [*rows, *attacks, *strong]
+    assert "nescio data download kuzushiji_mnist" in numbers["sets"][blocks.KANA]["absent"]
     assert "nescio data download emnist_letters" in numbers["sets"]["EMNIST"]["absent"]
     assert numbers["published"]["EMNIST"] == numbers["published"]["letters"]
     assert numbers["published"]["MNIST"]["ACET"]["error"] == pytest.approx(0.0066)
@@ -294,7 +294,8 @@ def test_the_rows_are_those_of_the_paper_and_more(run):
     assert plain["grayCIFAR-10"]["samples"] == 30
     color = run[1]["table-1-cifar10"]["numbers"]
     absent = [row for row, entry in color["sets"].items() if "absent" in entry]
-    assert absent == ["SVHN", "CIFAR-100", "LSUN CR", "Imagenet-"]
+    assert absent == ["SVHN", "CIFAR-100", "LSUN CR", "Imagenet-", blocks.TINY]
+    assert run[1]["table-1-cifar10"]["skipped"].keys() == set(absent)
     assert "radius=0.1" in color["sets"]["Adv. Samples"]["description"]
     assert "radius=0.3" in numbers["sets"]["Adv. Samples"]["description"]
 
@@ -314,19 +315,26 @@ def test_tables_and_claims_are_written(run):
     for name in ("txt", "md", "tex"):
         assert (folder / "table-1-mnist" / f"table.{name}").stat().st_size > 500
     summary = (folder / "summary.md").read_text()
-    assert "stand in for it" in summary
-    assert "Baselines the paper has no column for" in summary
     assert "hardly learned anything" in summary
+    text = parts["table-1-mnist"]["text"]
+    assert "replace it" in text
+    assert "Networks the paper has no column for" in text
+    assert "plain: means of 2 trainings" in text
     claims = [claim for part in parts.values() for claim in part["claims"]]
-    assert len(claims) == 9 + 5 + 4 + 4 + 1
+    assert len(claims) == 10 + 6 + 7 + 5 + 1
     for claim in claims:
         assert claim["verdict"] == "open"  # a quick run judges nothing
         assert any(letter.isdigit() for letter in claim["measured"])
     named_ = [row["what"] for row in parts["table-1-mnist"]["comparisons"]]
     assert named_[0] == "MNIST, plain: test error, %"
     assert "MNIST, ACET on Adv. Noise: AUROC" in named_
-    note = parts["table-1-mnist"]["comparisons"][0]["note"]
-    assert note.endswith("300 training images, 2 of 100 epochs")
+    assert {row["note"] for row in parts["table-1-mnist"]["comparisons"]} == {
+        "",
+        "published for EMNIST",
+        "published for Adv. Noise",
+        "published for Adv. Samples",
+    }
+    assert "300 training images, 2 of 100 epochs; LeNet: 60 images, 1 epochs" in text
 
 
 def test_a_block_without_training_images_is_printed_as_published(run):
@@ -357,7 +365,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(run, tmp_path, monkeypatch):
         run_experiment(named("relu-overconfidence"), tmp_path, **again)
     assert len(list((tmp_path / "table-1-cifar10" / "cells").iterdir())) == 6
     run_experiment(named("relu-overconfidence"), tmp_path, **again)
-    assert len(calls) == 1 + 3 * 9  # three columns; the seventh call was made twice
+    assert len(calls) == 1 + 3 * 10  # three columns; the seventh call was made twice
     parts = json.loads((tmp_path / "results.json").read_text())["parts"]
     there, here = (p["table-1-cifar10"]["numbers"] for p in (run[1], parts))
     assert there["predictors"] == here["predictors"]
@@ -401,61 +409,6 @@ def test_a_predictor_remembers_its_answers(run, monkeypatch):
     assert predictor.answer(x.requires_grad_()).logits.requires_grad
 
 
-def dead_network():
-    """Of two pixels: class 0 by the first, class 1 by the second; dead where both are below 0.5."""
-    first = torch.nn.Linear(2, 2)
-    first.weight.data, first.bias.data = 8 * torch.eye(2), torch.full((2,), -4.0)
-    last = torch.nn.Linear(2, 2)
-    last.weight.data, last.bias.data = torch.eye(2), torch.zeros(2)
-    net = torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), last)
-    from nescio.nets.stack import stack
-
-    return Model(net, stack([net]), losses.nll().head)
-
-
-def test_dead_units_are_seen_and_passed():
-    """No gradient at (0.3, 0.3), yet (0.6, 0) is nearer than 0.3 and has the odds of 0.8."""
-    model = dead_network()
-    x = torch.tensor([0.3, 0.3, 0.9, 0.1]).reshape(2, 1, 1, 2)
-    assert without_gradient(model, x) == 0.5
-    assert without_gradient(model, (255 * x).to(torch.uint8)) == 0.5
-    from nescio.data.ood import another
-    from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
-
-    attack = AdversarialNoise(another(x[:1], "low"), 1, steps=100, options={"start": "input"})
-    assert torch.equal(attack.near(model).x, x[:1])  # the paper's attack cannot move
-    made = stronger_noise(attack).make(model, None)
-    top = model(made).probs.amax().item()
-    assert top == pytest.approx(torch.tensor([0.8, 0.0]).softmax(0)[0].item(), abs=1e-3)
-    in_dist = blocks.InData((x, torch.tensor([0, 0])), (x, torch.tensor([0, 0])), 2)
-    samples = stronger_samples(AdversarialSamples(2), 30).make(model, in_dist)
-    assert len(samples) == 1  # (0.9, 0.1) stays class 0 within 0.3
-    assert samples.flatten().tolist()[1] == pytest.approx(0.6, abs=1e-3)
-
-
-def test_claims_take_the_attack_that_works_best():
-    found = as_found("MNIST")
-    for column in METHODS:
-        rows = found["predictors"][column]["rows"]
-        for row in ("Adv. Noise", "Adv. Samples"):
-            numbers = {"mean_max_confidence": 0.95, "auroc": 0.4, "fpr_at_95_tpr": 0.9}
-            rows[f"{row}{LEAK}"] = {key: {"value": v} for key, v in numbers.items()}
-    assert noise_row(found) == f"Adv. Noise{LEAK}"
-    assert samples_row(found) == f"Adv. Samples{LEAK}"
-    verdicts = [claim.verdict for claim in claims_of(found)]
-    assert verdicts[2:4] == ["holds", "fails"]
-    assert verdicts[6:8] == ["fails", "fails"]
-    found["predictors"]["ACET"]["rows"][f"Adv. Samples{LEAK}"] = {"samples": 0}
-    assert samples_row(found) == table_1.WRONG
-
-
-def test_a_quick_run_leaves_claims_open():
-    claim = Claim("here", "it holds", "1", verdict="holds")
-    assert judged(QUICKLY, [claim])[0].verdict == "open"
-    assert judged(Settings(), [claim]) == [claim]
-    assert "open" in VERDICTS
-
-
 def test_a_row_without_inputs_has_a_count_of_none(small, tmp_path):
     """Where a network gets nothing wrong under attack, the row says so."""
     from nescio_papers.relu_overconfidence.stronger import Stronger
@@ -464,9 +417,10 @@ def test_a_row_without_inputs_has_a_count_of_none(small, tmp_path):
     nothing = Stronger("nothing", lambda model, in_dist: torch.zeros(0, 1, 28, 28))
     args = (replace(QUICKLY, folder=tmp_path), blocks.BLOCKS["MNIST"], "plain")
     found = cells.cell(*args, cells.Trained(Model(*_untrained()), None), in_dist, "row", nothing)
-    assert found.row("plain", "row", "samples").value == 0
-    assert found.sets[-1].description == "nothing"
-    assert "row" in found.markdown()
+    assert found.table.row("plain", "row", "samples").value == 0
+    assert found.table.sets[-1].description == "nothing"
+    assert "row" in found.table.markdown()
+    assert len(found.scores) == 0
 
 
 def test_file_names_have_no_odd_letters():
@@ -493,6 +447,8 @@ def test_factors_are_those_of_all_rays_at_once(run):
             assert one["median"] == pytest.approx(middle, rel=1e-9)
         grid = one["grid"]
         assert (grid["rays"], grid["compared"]) == (7, 5)
+        images = one["test"]["images"]
+        assert (images, 0 <= one["test"]["wrong"] <= images) == (50, True)
         near = found.exact[found.exact <= 1e6]
         if grid["wrong"] == 0 and len(near) == 5:
             assert grid["median"] >= 0.999 * sorted(near.tolist())[1]
@@ -543,42 +499,29 @@ def test_rays_are_taken_up_again_piece_by_piece(run, small, tmp_path, monkeypatc
     assert torch.allclose(alphas.exact, whole.exact, rtol=1e-9)
 
 
-def columns(**medians):
-    """Made-up columns of table 2."""
-    return {
-        name: {
-            "median": value,
-            "never": float(math.isinf(value)),
-            "overconfident": 0.9 if name == "plain" else 0.1,
-            "beyond": 0.0,
-            "grid": {},
-            "rays": 10,
-        }
-        for name, value in medians.items()
-    }
-
-
-def test_claims_on_factors_follow_the_numbers():
-    sure = table_2._claims({"MNIST": columns(plain=1.5, CEDA=10.0, ACET=2e6)})
-    assert [claim.verdict for claim in sure] == ["holds", "holds", "holds", "holds"]
-    never = table_2._claims({"MNIST": columns(plain=1.5, CEDA=1.0, ACET=math.inf)})
-    assert [claim.verdict for claim in never] == ["partly", "partly", "holds", "holds"]
-    assert "never on 100 % of 10 inputs" in never[2].measured
-    other = table_2._claims({"CIFAR-10": columns(plain=9.9, CEDA=9.9, ACET=9.9)})
-    assert [claim.verdict for claim in other] == ["holds", "fails", "open", "holds"]
-
-
 def test_figures_show_noise_and_what_became_of_it(run):
     folder, parts = run
     part = parts["figures"]
-    assert list(part["figures"]) == ["figure-2.png", "figure-4.png", "figure-3.png"]
+    names = ["figure-1.png", "figure-2.png", "figure-4.png", "figure-3.png"]
+    assert list(part["figures"]) == names
     for name, caption in part["figures"].items():
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
         assert caption.endswith(".")
     shown = part["numbers"]["MNIST"]["confidence"]["plain"]
-    assert len(shown["noise"]) == len(shown["near"]) == 4
-    assert all(near >= at - 1e-6 for at, near in zip(shown["noise"], shown["near"], strict=True))
-    assert part["numbers"]["samples"]["plain"]["images"] == 12
+    three = zip(shown["noise"], shown[PAPERS], shown[JUDGED], strict=True)
+    for noise, near, nearest in three:  # the judge takes the best of the paper's attack and others
+        assert noise - 1e-6 <= near <= nearest + 1e-4
+    assert len(shown["noise"]) == 4
+    assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS]
+    samples = part["numbers"]["samples"]["plain"]
+    assert samples[PAPERS]["images"] == samples[JUDGED]["images"] == 12
+    assert samples[PAPERS]["adversarial"] <= samples[JUDGED]["adversarial"]
+    assert part["numbers"]["MNIST"]["wrong"]["ACET"][1] == 50
+    assert {claim["verdict"] for claim in part["claims"]} == {"open"}
+    assert [claim["source"][-1] for claim in part["claims"]] == list("12234")
+    published = {row["what"]: row["published"] for row in part["comparisons"]}
+    assert published["figure 4: mean confidence on adversarial samples, ACET"] == 0.854
+    assert published["figure 3: mean confidence on adversarial noise, ACET"] == 0.112
 
 
 def test_pictures_are_half_uniform_and_half_permuted(small):
@@ -587,11 +530,8 @@ def test_pictures_are_half_uniform_and_half_permuted(small):
     shown = figures.pictures("MNIST", in_dist, {"plain": cells.Trained(model, None)}, QUICKLY)
     noise = blocks.paper_noise(in_dist.train[0], seed=UNSEEN)
     assert torch.equal(shown.noise, noise(torch.tensor([0, 2, 1, 3])))
-    assert (shown.near["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
-    nearest = figures.distances(shown, in_dist)
-    known = in_dist.train[0].double() / 255
-    apart = (shown.noise.double()[:, None] - known[None]).flatten(2).norm(dim=2).amin(1)
-    assert nearest["noise"] == pytest.approx(apart.median().item(), rel=1e-4)
+    for attack in (PAPERS, JUDGED):
+        assert (shown.near[attack]["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
 
 
 def _untrained():
@@ -601,31 +541,12 @@ def _untrained():
     return net, stack([net]), losses.nll().head
 
 
-def test_the_caption_of_figure_4_is_judged_by_shares():
-    low, high = {"low": 0.6, "mean": 0.3}, {"low": 0.1, "mean": 0.9}
-    verdict = {
-        "holds": {"plain": high, "CEDA": high, "ACET": low},
-        "partly": {"plain": high, "CEDA": low, "ACET": low},
-        "fails": {"plain": high, "CEDA": high, "ACET": high},
-    }
-    for expected, found in verdict.items():
-        assert figures._most_low(found).verdict == expected
-
-
-def test_an_interval_of_three_seeds_is_that_of_student():
-    values = [0.1, 0.3, 0.2]
-    found = acet_cost.interval(values)
-    expected = stats.t.interval(0.95, 2, loc=0.2, scale=stats.sem(values))
-    assert (found["low"], found["high"]) == pytest.approx(expected)
-    assert found["mean"] == pytest.approx(0.2)
-    assert acet_cost.interval([0.5]) == {"mean": 0.5, "low": 0.5, "high": 0.5}
-
-
 def test_costs_are_ratios_to_plain_epochs_of_the_same_turn():
     ours, forty = acet_cost.WAYS
     found = acet_cost.ratios({"plain": [1.0, 2.0, 1.0], ours: [3.0, 8.0, 5.0], forty: [30.0] * 3})
-    assert found[ours] == {"median": 4.0, "low": 3.0, "high": 5.0}
-    assert found[forty] == {"median": 30.0, "low": 15.0, "high": 30.0}
+    expected = stats.t.interval(0.95, 2, loc=4, scale=stats.sem([3.0, 4.0, 5.0]))
+    assert (found[ours].value, found[ours].low, found[ours].high) == pytest.approx((4, *expected))
+    assert found[forty].value == 25
 
 
 def test_both_ways_of_acet_are_judged_and_timed(run):
@@ -634,14 +555,16 @@ def test_both_ways_of_acet_are_judged_and_timed(run):
     assert {way: len(each) for way, each in numbers["each"].items()} == dict.fromkeys(
         acet_cost.WAYS, 2
     )
-    gap = numbers["differences"]["mean_max_confidence"]
+    gap = acet_cost.gaps(numbers)["mean_max_confidence"]
     each = [
         a["mean_max_confidence"] - b["mean_max_confidence"]
         for a, b in zip(*numbers["each"].values(), strict=True)
     ]
-    assert gap["mean"] == pytest.approx(sum(each) / 2)
+    assert gap.value == pytest.approx(sum(each) / 2)
+    for one in (one for way in numbers["each"].values() for one in way):
+        assert one[acet_cost.STRONGLY] >= one["mean_max_confidence"] - 1e-6  # the best of several
     assert all(len(values) == 2 for values in numbers["seconds"].values())
-    notes = loaded(folder, "ACET, 40 steps 1", "acet-cost").notes
+    notes = loaded(folder, "ACET, 40 steps 1").notes  # that of table 1 has the first seed
     assert notes["epochs"] == 1
     assert "steps=40" in notes["loss"]
 

@@ -1,6 +1,7 @@
 """Active learning on digits: the fixed features, the methods, and what is said of their curves."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from nescio.applications.active_learning import Curves
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.robust_deep_learning import active_runs, active_verdicts
+from nescio_papers.robust_deep_learning import active_digits, active_runs, active_verdicts
 from nescio_papers.robust_deep_learning.active_features import edges
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
@@ -142,18 +143,63 @@ def test_copies_of_an_image_count_once():
     assert active_verdicts.distinct(found, 100) == [2, 4]
 
 
+def learned(*errors, step=10):
+    """Stored errors by seed, every `step` labels from 20 on."""
+    labels = list(range(20, 20 + step * len(errors[0]), step))
+    return active_verdicts.Learned(labels, errors, [math.nan] * len(errors))
+
+
 @pytest.mark.parametrize(
     ("batch", "bald", "verdict"),
-    [(0.96, 0.94, "holds"), (0.96, 0.96, "partly"), (0.94, 0.96, "fails")],
+    [
+        (0.04, 0.06, "holds"),
+        (0.04, 0.04, "holds in part"),
+        (0.06, 0.04, "does not hold"),
+        (0.05, 0.06, "open"),
+    ],
 )
 def test_bald_must_fail_on_copies_where_batchbald_does_not(batch, bald, verdict):
-    rows = {BATCH: curve([0.5, batch], [0.5, batch]), BALD: curve([0.5, bald], [0.5, bald])}
-    rows[RANDOM] = rows[BALD]
+    def ending(error):  # the labels end at 310, and 280 is a step
+        near = [0.5] * 26 + [error] * 4
+        return learned([one - 0.0001 for one in near], [one + 0.0001 for one in near])
+
+    rows = {BATCH: ending(batch), BALD: ending(bald)}
     assert active_verdicts._fails_on_copies(rows).verdict == verdict
 
 
 def test_a_score_other_than_zero_refutes_the_claim_on_delta_posteriors():
-    plain = curve([0.5, 0.6], [0.5, 0.6])
-    assert active_verdicts._zero_under_delta({RANDOM: plain, DELTA_BALD: plain}).verdict == "holds"
-    other = curve([0.5, 0.6], [0.5, 0.6], scores=1e-6)
-    assert active_verdicts._zero_under_delta({RANDOM: plain, DELTA_BALD: other}).verdict == "partly"
+    plain = learned([0.5, 0.4], [0.5, 0.4])
+    rows = {RANDOM: plain, DELTA_BALD: plain}
+    assert active_verdicts._zero_under_delta(rows, 0.0).verdict == "holds"
+    assert active_verdicts._zero_under_delta(rows, None).verdict == "holds"
+    assert active_verdicts._zero_under_delta(rows, 1e-6).verdict == "holds in part"
+    other = {**rows, DELTA_BALD: learned([0.5, 0.3], [0.5, 0.4])}
+    assert active_verdicts._zero_under_delta(other, 1e-6).verdict == "does not hold"
+
+
+def test_a_stored_curve_has_errors_by_labels_and_their_mean():
+    own = learned([0.5, 0.3, 0.1], [0.7, 0.3, 0.3])
+    assert own.error_at(40).values == (0.1, 0.3)
+    assert own.until(30).values == pytest.approx((0.4, 0.5))
+    assert all(map(math.isnan, own.error_at(35).values))
+
+
+def test_more_labels_than_at_random_refute_an_optimal_convergence():
+    def needing(*labels, ends):
+        rows = [[0.5, end] for end in ends]
+        return active_verdicts.Learned([20, 30], rows, labels)
+
+    chance = needing(400.0, 410.0, ends=(0.03, 0.031))
+    better = needing(160.0, 175.0, ends=(0.01, 0.012))
+    claim = active_verdicts._better_than_random
+    assert claim(BALD, {BALD: better, RANDOM: chance}).verdict == "holds"
+    assert claim(BALD, {BALD: chance, RANDOM: better}).verdict == "does not hold"
+    assert claim(BALD, {BALD: chance, RANDOM: chance}).verdict == "open"
+
+
+def test_verdicts_follow_from_stored_numbers(run):
+    folder, _ = run
+    numbers = json.loads((folder / "results.json").read_text())["parts"]["active-learning"]
+    found = active_digits.judge(numbers["numbers"])
+    assert len(found) == len(numbers["claims"]) >= 15
+    assert active_digits.judge({"absent": "not there"}) == []

@@ -13,10 +13,8 @@ from torch.distributions import Dirichlet, kl_divergence
 
 import nescio
 from nescio import nets
-from nescio.metrics import Difference
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
-from nescio_papers.kit.samples import sample
+from nescio_papers.kit import exactly, numbers_of
 from nescio_papers.robust_deep_learning import (
     dice,
     dirichlet_digits,
@@ -25,6 +23,7 @@ from nescio_papers.robust_deep_learning import (
     dirichlet_verdicts,
     networks,
     sets,
+    simplexes,
     three_situations,
 )
 
@@ -150,27 +149,86 @@ def test_accuracies_are_compared_training_by_training():
     gaps = dirichlet_digits.accuracy_gaps(right, "Dirichlet")
     assert gaps["without"].values == pytest.approx((-0.001, -0.001))
     assert gaps["with"].values == pytest.approx((-0.02, -0.02))
-    (claim,) = dirichlet_verdicts.accuracy_claims({"Dirichlet": gaps})
-    assert claim.verdict == "fails"
-    assert "-0.10 ± 0.00 points without OOD inputs, -2.00 ± 0.00 points with" in claim.measured
-    near = {"without": sample([-0.002, 0.002]), "with": sample([0.0, -0.001])}
-    (claim,) = dirichlet_verdicts.accuracy_claims({"Dirichlet": near})
-    assert claim.verdict == "partly"  # within 0.3 points on average, but not by the interval
+    stored = {name: one.numbers() for name, one in gaps.items()}
+    claim = dirichlet_verdicts.accuracy_claim("Dirichlet", stored, LEARNED)
+    assert claim.verdict == "open"  # equal differences leave no interval
+
+
+LEARNED = exactly("accuracy", 0.99, why="made up", above=0.98)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict"),
+    [
+        ([0.0, 0.001, -0.001], "holds"),
+        ([-0.01, -0.011, -0.012], "does not hold"),
+        ([-0.002, 0.002, -0.004], "open"),  # within 0.3 points on average, not by the interval
+    ],
+)
+def test_as_accurate_is_within_a_stated_margin(gaps, verdict):
+    found = {"without": {"values": gaps}, "with": {"values": gaps}}
+    assert dirichlet_verdicts.accuracy_claim("D", found, LEARNED).verdict == verdict
+    nothing = exactly("accuracy", 0.5, why="made up", above=0.98)
+    assert dirichlet_verdicts.accuracy_claim("D", found, nothing).verdict == "not reached here"
+
+
+def gap(value):
+    return {"value": value, "low": value - 0.002, "high": value + 0.002}
 
 
 def test_a_set_that_was_not_shown_is_compared_with_outlier_exposure():
-    def gap(value):
-        return Difference(value=value, low=value - 0.01, high=value + 0.01, p=0.5)
+    def judged(first, second):
+        found = {"nothing": {"a": gap(0.0)}, "a": {"a": gap(-1.0), "b": gap(first)},
+                 "b": {"a": gap(second)}}  # fmt: skip
+        unseen = dirichlet_verdicts.unseen(found)
+        return dirichlet_verdicts.unseen_claim("D", "precision", unseen, LEARNED)
 
-    better = {"a": {"b": gap(0.1)}, "b": {"a": gap(0.0)}}
-    assert dirichlet_verdicts.unseen_claim("D", "precision", better).verdict == "holds"
-    mixed = {"a": {"b": gap(0.1)}, "b": {"a": gap(-0.1)}}
-    claim = dirichlet_verdicts.unseen_claim("D", "precision", mixed)
-    assert claim.verdict == "partly"
-    assert "worse: a after b -0.100 (-0.110 to -0.090)" in claim.measured
-    assert dirichlet_verdicts.unseen_claim("D", "precision", {}).verdict == "open"
-    plain = dirichlet_verdicts.plain_claim("D", "precision", {"a": gap(-0.1), "b": gap(-0.2)})
-    assert plain.verdict == "fails"
+    assert judged(0.1, 0.01).verdict == "holds"
+    assert judged(0.1, -0.05).verdict == "holds in part"  # on average, but not on every set
+    assert "worst pair, a after b, -0.05" in judged(0.1, -0.05).measured
+    assert judged(-0.1, -0.05).verdict == "does not hold"
+
+
+def test_the_spread_is_compared_with_softmax_and_with_its_own_probabilities():
+    def judged(others, own):
+        found = {"a": gap(others), "b": gap(others)}
+        return dirichlet_verdicts.plain_claim("D", "precision", found, {"a": gap(own)}).verdict
+
+    assert judged(0.1, 0.1) == "holds"
+    assert judged(0.1, -0.1) == "holds in part"
+    assert judged(-0.1, -0.1) == "does not hold"
+    assert judged(0.1, 0.0) == "open"
+
+
+def test_older_numbers_have_wider_intervals():
+    areas = {"precision": {"a": gap(0.9)}, "maximum probability": {"a": gap(0.8)}}
+    found = dirichlet_verdicts.own_gains({"areas": {"posterior": {"nothing": areas}}}, "posterior")
+    assert found["a"] == pytest.approx({"value": 0.1, "low": 0.096, "high": 0.104})
+    assert dirichlet_verdicts.own_gains({"spread_less_own": {"x": {"a": 1}}}, "x") == {"a": 1}
+
+
+def test_members_that_spread_on_half_of_the_ring_only_are_not_enough():
+    def judged(area, share):
+        spread = [-0.01, 0.0, 0.01]
+        numbers = {
+            "ensemble_auroc": {"values": [area + one for one in spread]},
+            "ensemble_share_above": {"values": [share + one for one in spread]},
+        }
+        return simplexes.claims(numbers)[0].verdict
+
+    assert judged(0.9, 0.8) == "holds"
+    assert judged(0.9, 0.2) == "holds in part"
+    assert judged(0.3, 0.2) == "does not hold"
+
+
+def test_formulas_are_judged_by_their_values(run):
+    numbers = numbers_of(Settings(quick=True, folder=run[0]), "dirichlet")["formulas"]
+    found = [claim.verdict for claim in dirichlet_formulas.claims(numbers)]
+    fails, part = "does not hold", "holds in part"
+    assert found == [part, fails, "holds", "holds", fails, part, fails]
+    wrong = {**numbers, "softmax_largest_error": 0.1, "elbo_largest_error": 0.1}
+    turned = [claim.verdict for claim in dirichlet_formulas.claims(wrong)]
+    assert turned[2:4] == [fails, fails]
 
 
 def test_a_cell_is_what_scikit_learn_finds(run):
@@ -206,12 +264,28 @@ def test_mutual_information_separates_what_entropy_does_not(monkeypatch, tmp_pat
     assert min(found["precision"].values) > 0.95
     assert max(found["predictive entropy"].values) < 0.75
     assert min(dirichlet_toy._accuracy(model, settings).values) > 0.99
-    claim = dirichlet_toy._claim(
-        {"mutual information": sample([0.99, 0.98]), "predictive entropy": sample([0.5, 0.51])}
-    )
-    assert claim.verdict == "fails"  # the interval of the first goes below 0.95
 
 
 def test_without_mnist_the_command_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
     assert "nescio data download mnist" in dirichlet_digits.findings(QUICKLY).text
+
+
+@pytest.mark.parametrize(
+    ("shared", "entropy", "verdict"),
+    [
+        ([1.0, 1.0, 1.0], [0.5, 0.51, 0.52], "holds"),
+        ([0.99, 0.98, 0.99], [0.9, 0.91, 0.92], "holds in part"),
+        ([0.6, 0.61, 0.62], [0.9, 0.91, 0.92], "does not hold"),
+        ([0.99, 0.9, 0.99], [0.5, 0.51, 0.52], "open"),
+    ],
+)
+def test_the_spread_must_separate_and_entropy_must_not(shared, entropy, verdict):
+    found = {"mutual information": {"values": shared}, "predictive entropy": {"values": entropy}}
+    numbers = {
+        dirichlet_toy.WITH: {"radius 8 to 10": found},
+        "accuracy": {dirichlet_toy.WITH: {"values": [1.0, 0.99]}},
+    }
+    assert dirichlet_toy.claims(numbers)[0].verdict == verdict
+    numbers["accuracy"][dirichlet_toy.WITH]["values"] = [0.4, 0.5]
+    assert dirichlet_toy.claims(numbers)[0].verdict == "not reached here"

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.optimize import linprog, minimize
 
-from nescio.evaluation import Rademacher, RandomLabels
+from nescio.evaluation import Rademacher
 from nescio.evaluation.generalization import random_signs
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
     generalization_labels,
@@ -18,6 +18,7 @@ from nescio_papers.robust_deep_learning import (
     generalization_verdicts,
     generalization_widths,
 )
+from nescio_papers.robust_deep_learning.generalization_tables import peak_words
 from nescio_papers.robust_deep_learning.generalization_widths import FIXED, FOURIER, Sweep
 
 QUICKLY = Settings(quick=True)
@@ -117,54 +118,95 @@ def sweep(errors, squared):
     names = ("train_error", "ece", "confidence", "confidence_far", "far_field", "ood_auroc")
     rows = [
         [
-            dict.fromkeys(names, 0.5) | {"test_error": e + s, "squared_error": q + s}
-            for s in (0, 0.01)
+            dict.fromkeys(names, 0.5) | {"test_error": e + s * k, "squared_error": q + s * k}
+            for s in (0, 0.001)
         ]
-        for e, q in zip(errors, squared, strict=True)
+        for k, (e, q) in enumerate(zip(errors, squared, strict=True))
     ]
     return Sweep(
         kind=FOURIER, samples=100, widths=[50, 100, 200], ratios=[0.5, 1.0, 2.0], numbers=rows
     )
 
 
-def test_a_peak_at_the_threshold_with_a_descent_holds():
-    found = generalization_verdicts.descent(sweep([0.3, 0.7, 0.2], [1, 9, 1]))
-    assert found.verdict == "holds"
-    assert "width 100 (1.00 of the threshold)" in found.measured
-    assert generalization_verdicts.descent(sweep([0.3, 0.2, 0.1], [1, 9, 1])).verdict == "partly"
-    assert generalization_verdicts.descent(sweep([0.3, 0.2, 0.1], [9, 2, 1])).verdict == "fails"
-    assert generalization_verdicts.descent(sweep([0.1, 0.2, 0.3], [1, 2, 3])).verdict == "fails"
+@pytest.mark.parametrize(
+    ("errors", "squared", "verdict"),
+    [
+        ([0.3, 0.7, 0.2], [1, 9, 1], "holds"),
+        ([0.3, 0.2, 0.1], [1, 9, 1], "holds in part"),  # squared errors peak, errors do not
+        ([0.3, 0.2, 0.25], [9, 2, 1], "does not hold"),
+        ([0.1, 0.2, 0.3], [1, 2, 3], "holds in part"),  # above the best before, but no peak
+    ],
+)
+def test_a_peak_at_the_threshold_with_a_descent_holds(errors, squared, verdict):
+    found = generalization_verdicts.descent(sweep(errors, squared))
+    assert found.verdict == verdict
+
+
+def test_a_stored_sweep_is_judged_like_the_sweep():
+    one = sweep([0.3, 0.7, 0.2], [1, 9, 1])
+    one.numbers[0][0]["far_field"] = None
+    stored = {"widths": one.widths, "ratios": one.ratios, "numbers": one.numbers}
+    again = generalization_verdicts.sweep_of(FOURIER, stored)
+    assert np.isnan(again.values("far_field")[0][0])
+    assert generalization_verdicts.descent(again).verdict == "holds"
+    assert peak_words(again) == "width 100 (1.00 of the threshold)"
+
+
+def wide(ece, ood):
+    rows = [[{"test_error": 0.2, "squared_error": 1.0, "far_field": 1.0, "ece": e + s,
+              "ood_auroc": o - s} for s in (0, 0.001 * k)]
+            for k, (e, o) in enumerate(zip(ece, ood, strict=True))]  # fmt: skip
+    return Sweep(kind=FOURIER, samples=9, widths=[1, 2], ratios=[0.5, 2.0], numbers=rows)
+
+
+def test_a_wide_network_is_compared_with_a_narrow_one():
+    judge = generalization_verdicts.wide_networks
+    assert judge([wide([0.1, 0.3], [0.9, 0.7])]).verdict == "holds"
+    assert judge([wide([0.1, 0.3], [0.7, 0.9])]).verdict == "holds in part"
+    assert judge([wide([0.3, 0.1], [0.7, 0.9])]).verdict == "does not hold"
+
+
+def labels(**changes):
+    """Numbers of three shares of random labels and three seeds, in favor of the claims."""
+    seeds = np.array([0.0, 0.001, -0.001])
+
+    def rows(*values):
+        return [[value + one * (1 + k) for one in seeds] for k, value in enumerate(values)]
+
+    epochs = [[20.0, 21.0, 19.0], [60.0, 61.0, 60.0], [90.0, 92.0, 91.0]]
+    slow = (np.array(epochs) / np.array(epochs[0])).tolist()
+    return {
+        "shares": [0.0, 0.5, 1.0], "samples": 1000, "train": [[1.0] * 3] * 3,
+        "test": rows(0.9, 0.5, 0.1), "ece": rows(0.1, 0.3, 0.5), "far_field": rows(1, 1, 1),
+        "far_factor": rows(5, 3, 1), "epochs_to_fit": epochs, "slow_down": slow,
+        "Gaussian": [[5.0, 6.0, 5.0]] * 9,
+    } | changes  # fmt: skip
 
 
 def test_verdicts_on_random_labels():
-    train = np.ones((2, 3, 4)) * np.array([0.2, 0.5, 0.9, 1.0])
-    train[0, :, 1:] = 1
-    test = np.stack([np.array([[0.9], [0.91], [0.92]]), np.array([[0.1], [0.11], [0.09]])])
-    rest = np.stack([np.full((3, 1), 0.1), np.array([[0.5], [0.52], [0.51]])])
-    found = RandomLabels(
-        samples=10, shares=(0.0, 1.0), goal=1.0, loss=train, train=train, epochs=np.array([4]),
-        test=test, ece=rest, confidence=rest, far_field=np.ones_like(rest), far_factor=rest,
-    )  # fmt: skip
-    claims = generalization_verdicts.random_labels(found, {"Gaussian": found})
-    assert [claim.verdict for claim in claims[:2]] == ["holds", "holds"]
-    assert claims[2].verdict == "holds"
-    assert "2 ± 0" in claims[2].measured
-    assert claims[3].verdict == "holds"
-    assert generalization_verdicts.knowing(found).verdict == "partly"  # confident further away
-    nearer = replace(found, far_factor=found.far_factor[::-1])
-    assert generalization_verdicts.knowing(nearer).verdict == "holds"
+    assert [one.verdict for one in generalization_verdicts.random_labels(labels())[:1]] == ["holds"]
+    assert generalization_verdicts.knowing(labels()).verdict == "holds"
+    found = generalization_verdicts.random_labels(labels())
+    assert found[2].verdict == "not reached here"  # nine trainings are too few to say they fit
+    assert found[3].verdict == "holds"
+    half = labels(train=[[0.5] * 3] * 3, slow_down=[[50.0, 51.0, 52.0]] * 3)
+    assert generalization_verdicts.random_labels(half)[0].verdict == "does not hold"
+    flat = labels(test=labels()["test"][::-1])
+    assert generalization_verdicts.random_labels(flat)[3].verdict == "does not hold"
+    turned = labels(ece=labels()["ece"][::-1], far_factor=labels()["far_factor"][::-1])
+    assert generalization_verdicts.knowing(turned).verdict == "does not hold"
 
 
-def test_a_slow_down_that_does_not_grow_with_the_share_holds_in_part():
-    train = np.zeros((3, 3, 9))
-    for share, epochs in enumerate((1, 4, 4)):
-        train[share, :, epochs:] = 1
-    zero = np.zeros((3, 3, 1))
-    found = RandomLabels(
-        samples=10, shares=(0.0, 0.5, 1.0), goal=1.0, loss=train, train=train, test=zero, ece=zero,
-        epochs=np.array([9]), confidence=zero, far_field=zero, far_factor=zero,
-    )  # fmt: skip
-    assert generalization_verdicts.random_labels(found, {})[2].verdict == "partly"
+def test_a_slow_down_must_grow_with_the_share():
+    many = {kind: [[5.0] * 30] for kind in generalization_labels.CHANGES}
+    grows = labels(**many)
+    assert generalization_verdicts.random_labels(grows)[1].verdict == "holds"
+    assert generalization_verdicts.random_labels(grows)[2].verdict == "holds"
+    epochs = [[20.0, 21.0, 19.0], [60.0, 61.0, 60.0], [30.0, 31.0, 31.0]]
+    falls = labels(**many, epochs_to_fit=epochs)
+    assert generalization_verdicts.random_labels(falls)[2].verdict == "holds in part"
+    never = labels(**{kind: [[None] * 30] for kind in many})
+    assert generalization_verdicts.random_labels(never)[1].verdict == "does not hold"
 
 
 def test_linear_classifiers_separate_what_can_be_separated():
@@ -186,23 +228,27 @@ def test_linear_classifiers_separate_what_can_be_separated():
 
 
 def test_verdicts_on_complexities():
-    def one(value, samples, **options):
-        draws = {"values": np.full(3, value), "exact": True, "seed": 0}
-        return Rademacher(samples=samples, **draws, **options)
+    def judged(value, test=0.9):
+        stored = {
+            "two-layer network": {"100": [value] * 10, "1000": [value] * 10},
+            "linear classifier": {"1000": [0.9] * 3},
+            "linear, norm bounded (exact)": {"1000": [0.03] * 3},
+        }
+        found = generalization_verdicts.complexities_of(stored)
+        known = {"test": [[test, test + 0.01, test - 0.01]]}
+        return [one.verdict for one in generalization_verdicts.complexity(found, known)]
 
-    found = {
-        "two-layer network": [one(1.0, 100), one(1.0, 1000)],
-        "linear classifier": [one(1.0, 100), one(0.9, 1000)],
-        "linear, norm bounded (exact)": [
-            one(0.1, 100, signs=False),
-            one(0.03, 1000, signs=False),
-        ],
-    }
-    near, nothing = generalization_verdicts.complexity(found)
-    assert near.verdict == nothing.verdict == "holds"
-    bounded = found["linear, norm bounded (exact)"][-1]
+    assert judged(1.0) == ["holds", "holds"]
+    assert judged(0.2) == ["open", "open"]  # training finds a lower bound only
+    assert judged(1.0, test=0.1) == ["holds", "not reached here"]  # nothing to explain
+
+
+def test_a_margin_makes_the_bound_say_something():
+    def one(value, samples):
+        draws = {"values": np.full(3, value), "exact": True, "seed": 0, "signs": False}
+        return Rademacher(samples=samples, **draws)
+
+    bounded = one(0.03, 1000)
     margin = generalization_verdicts.least_margin(bounded)
     assert bounded.bound(0.0, margin=margin) == pytest.approx(0.5)
-    assert generalization_verdicts.least_margin(one(0.1, 10, signs=False)) == np.inf
-    found["two-layer network"] = [one(0.2, 1000)]
-    assert generalization_verdicts.complexity(found)[0].verdict == "fails"
+    assert generalization_verdicts.least_margin(one(0.1, 10)) == np.inf

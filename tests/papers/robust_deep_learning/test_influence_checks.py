@@ -139,3 +139,24 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(image_files, tmp
     table = page[page.index("## What the source says") :]
     assert table.count("| open |") >= 4
     assert "the table concrete is not at hand" in page
+
+
+def retrained(low, high, norm=1e-8):
+    """Stored numbers of a network with an interval of the correlation."""
+    found = {"value": (low + high) / 2, "low": low, "high": high}
+    return {
+        "correlation": {"all": found, "largest": found, "random": found},
+        "removed": [0, 1, 2, 3],
+        "gradient_norm": norm,
+        "gradient_norm_retrained": norm,
+    }
+
+
+def test_influence_predicts_where_the_whole_interval_does_and_the_network_is_at_its_minimum():
+    def verdicts(one):
+        numbers = {influence_digits.LOGISTIC: one, influence_digits.CONVOLUTIONAL: one}
+        return [claim.verdict for claim in influence_digits.judge(numbers)]
+
+    assert verdicts(retrained(0.995, 0.999)) == ["holds", "holds"]
+    assert verdicts(retrained(0.85, 0.98)) == ["does not hold", "open"]
+    assert verdicts(retrained(0.995, 0.999, norm=0.1)) == ["not reached here"] * 2

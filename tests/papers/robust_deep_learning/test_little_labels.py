@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.kit.samples import sample
 from nescio_papers.robust_deep_learning import little_digits, little_moons, little_verdicts
 from nescio_papers.robust_deep_learning.little_methods import (
@@ -97,22 +97,39 @@ def test_six_labels_lie_along_the_arms():
 
 
 def test_verdicts_follow_the_paired_intervals():
-    found = {
+    outcomes = {
         SUPERVISED: outcome(0.06, 0.08, 0.07),
-        "pi_model": outcome(0.01, 0.03, 0.02),
+        "pi_model": outcome(0.011, 0.029, 0.02),
         VIRTUAL: outcome(0.05, 0.10, 0.03),
     }
+    assert little_verdicts.best(outcomes) == "pi_model"
+    found = {name: one.errors for name, one in outcomes.items()}
     better, unclear = little_verdicts.helps(found, "there")
     assert better.verdict == "holds"
     assert "7.00" in better.measured
     assert "in 3 of 3 draws" in better.measured
-    assert unclear.verdict == "partly"
-    assert little_verdicts.best(found) == "pi_model"
-    assert little_verdicts.digits_figure(found).verdict == "holds"
+    assert unclear.verdict == "open"
     assert little_verdicts.moons_figure(found).verdict == "holds"
-    worse = {**found, "pi_model": outcome(0.03, 0.03, 0.06)}
-    assert little_verdicts.digits_figure(worse).verdict == "fails"
-    assert little_verdicts.moons_figure(worse).verdict == "fails"
+    worse = {**found, "pi_model": sample([0.03, 0.03, 0.06])}
+    assert little_verdicts.moons_figure(worse).verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict"),
+    [
+        ((0.019, 0.02, 0.021), "holds"),
+        ((0.019, 0.02, 0.03), "open"),
+        ((0.03, 0.031, 0.032), "does not hold"),
+    ],
+)
+def test_the_figure_on_digits_is_judged_with_its_interval(errors, verdict):
+    assert little_verdicts.digits_figure({"pi_model": sample(errors)}).verdict == verdict
+
+
+def test_without_digits_only_the_moons_are_judged():
+    moons = {name: {"error": {"values": [0.1, 0.2]}} for name in (SUPERVISED, VIRTUAL)}
+    numbers = {"half_moons": moons, "mnist": {"absent": "not there"}}
+    assert len(little_verdicts.judge(numbers)) == 2
 
 
 def test_the_network_of_digits_takes_their_size():

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from nescio import models
+from nescio.evaluation.compare import Absent
 from nescio_papers.kit import Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
@@ -74,22 +75,55 @@ def test_ties_of_the_variation_ratio_go_by_entropy():
 
 
 def test_the_predictive_entropy_is_not_the_aleatoric_part():
-    claim = mc_dropout.entropy_claim(mc_dropout.examples(math.e), "nats")
-    assert claim.verdict == "fails"
+    claim = mc_dropout.entropy_claim(mc_dropout.examples(math.e))
+    assert claim.verdict == "does not hold"
     assert "half-half: entropy 0.6931, of which aleatoric 0;" in claim.measured
     assert "all close to 0.5: entropy 0.6929, of which aleatoric 0.6929" in claim.measured
 
 
+def test_one_variation_ratio_has_many_mutual_informations():
+    claim = mc_dropout.variation_claim()
+    assert claim.verdict == "holds in part"  # it is 0 where all passes agree, and no more
+    near = mc_dropout.passes((0.51, 0.49))
+    assert near["variation_ratio"] == 0.5
+    assert near["mutual_information"] == pytest.approx(2 * 0.01**2, rel=1e-3)
+
+
+KINDS = {
+    "no dropout": {"usual": [0.03, 0.031, 0.029], "sampled": None},
+    "dropout before the last layer": {
+        "usual": [0.02, 0.021, 0.0195],
+        "sampled": [[0.03, 0.018], [0.03, 0.0195], [0.03, 0.0175]],
+    },
+}
+
+
 def test_dropout_is_compared_with_none_by_training():
-    kinds = {
-        "no dropout": {"usual": [0.03, 0.031, 0.029], "sampled": None},
-        "dropout before the last layer": {"usual": [0.02, 0.021, 0.02], "sampled": [[0.02]] * 3},
+    assert dropout_errors.training_claim({"MNIST": KINDS}).verdict == "holds"
+    worse = KINDS | {
+        "dropout in all layers": {"usual": [0.05, 0.052, 0.05], "sampled": [[0.1]] * 3}
     }
-    assert dropout_errors.training_claim({"MNIST": kinds}).verdict == "holds"
-    worse = kinds | {"dropout in all layers": {"usual": [0.05, 0.04, 0.05], "sampled": [[0.1]] * 3}}
     found = dropout_errors.training_claim({"MNIST": worse})
-    assert found.verdict == "partly"
-    assert "dropout in all layers: +1.67" in found.measured
+    assert found.verdict == "holds in part"
+    both = dropout_errors.training_claim({"MNIST": KINDS, "CIFAR-10": worse})
+    assert both.verdict == "holds"  # the session is on MNIST
+    assert "CIFAR-10, dropout in all layers: +2.07" in both.measured
+
+
+def test_errors_of_mc_dropout_are_paired_by_training():
+    found = dropout_errors.sampling_claim({"MNIST": KINDS})
+    assert found.verdict == "holds"
+    (one,) = found.facts
+    assert one.value == pytest.approx((-0.002 - 0.0015 - 0.002) / 3)
+    usual = KINDS["dropout before the last layer"]["usual"]
+    equal = {"dropout before the last layer": {"usual": usual, "sampled": [[0.02]] * 3}}
+    assert dropout_errors.sampling_claim({"MNIST": equal}).verdict == "open"
+
+
+def test_the_verdicts_need_only_what_is_stored():
+    numbers = {"examples": mc_dropout.examples(math.e), "errors": {"MNIST": KINDS}}
+    assert len(mc_dropout.judge(numbers)) == 4
+    assert len(mc_dropout.judge(numbers | {"errors": {}})) == 2
 
 
 def test_lenet_is_that_of_caffe_with_dropout_before_the_last_layer():
@@ -103,16 +137,36 @@ def test_lenet_is_that_of_caffe_with_dropout_before_the_last_layer():
 def test_the_lectures_set_up_is_run_as_stated(tmp_path):
     images = torch.rand(120, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     digits = InData((images, torch.arange(120) % 10), (images[:40], torch.arange(40) % 10), 10)
-    settings = Settings(quick=True, folder=tmp_path)
-    found = dropout_lecture.findings(settings, digits)
-    model = dropout_lecture.trained(settings, dropout_lecture.QUICK, digits)
+    settings, sizes = Settings(quick=True, folder=tmp_path), dropout_lecture.QUICK
+    model = dropout_lecture.trained(settings, sizes, digits)
     assert model.notes["optimizer"] == "sgd"
     assert model.notes["learning_rate"] == 0.01
     assert "strength=5e-07" in model.notes["loss"]  # of the sum of squares: a decay of 1e-6
+    found = dropout_lecture.turning(settings, sizes, model, digits)
     assert [row.published for row in found.comparisons] == [1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7]
     assert len(found.numbers["labels"]) == 12
-    assert found.claims[0].verdict == "open"
-    assert list(found.figures) == ["mc-dropout-lecture.png"]
+    assert list(found.figures) == ["lenet-turning.png"]
+    (claim,) = dropout_lecture.judge({"turning": found.numbers})
+    assert claim.verdict == "not reached here"  # noise cannot be learned
+    assert "not tested, since LeNet's test error" in claim.measured
+
+
+def test_the_digits_and_the_photographs_are_run_and_judged(tmp_path, monkeypatch):
+    def images(name, **_):
+        if name == "cifar10":
+            return Absent("no photographs")
+        rows = torch.rand(60, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+        labels = torch.arange(60) % 10
+        return InData((rows, labels), (rows[:30], labels[:30]), 10)
+
+    monkeypatch.setattr(dropout_lecture, "all_images", images)
+    found = dropout_lecture.run(Settings(quick=True, folder=tmp_path))
+    assert "CIFAR-10 is not at hand: no photographs" in found.text
+    numbers = found.numbers["errors"][dropout_lecture.LENET]
+    assert numbers["images"] == 30
+    assert len(numbers["tables"][0]) == dropout_lecture.QUICK.masks
+    assert "McNemar's p" in found.text
+    assert len(dropout_lecture.judge(found.numbers)) == 2
 
 
 def test_the_digit_most_like_the_printed_one_is_shown():

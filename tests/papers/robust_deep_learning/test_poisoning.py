@@ -9,7 +9,11 @@ from torch import nn
 from nescio import heads, losses
 from nescio.applications.influence import fit, perturbation, self_influence
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.robust_deep_learning import poisoning_attack, poisoning_detectors
+from nescio_papers.robust_deep_learning import (
+    poisoning_attack,
+    poisoning_detectors,
+    poisoning_words,
+)
 from nescio_papers.robust_deep_learning.poisoning_head import fitted
 from nescio_papers.robust_deep_learning.poisoning_task import Images, Task
 
@@ -140,6 +144,34 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(tmp_path, monkey
     }
     table = page[page.index("## What the source says") :]
     assert table.count("| open |") == 3
+
+
+def stored(each, ranks, called):
+    """Numbers of a run in which one image flips two of three targets."""
+    flips = [{"before": ["dog", 0.9], "after": [name, 0.8]} for name in ("frog", "frog", "dog")]
+    share = {"8": {"value": each[0], "low": each[1], "high": each[2]}}
+    shares = {"poisoned": ranks, "clean": 0.1}
+    return {
+        "flipped": {poisoning_words.EACH: share, poisoning_words.LEAST: share},
+        "together": {"targets": flips},
+        "detection": {
+            "training_images": 400,
+            "rank_by_self_influence": {"poisoned": [1] * 100},
+            "median_rank": {"poisoned": 1, "clean": 3},
+            "share_in_top": shares,
+            "share_called_ood": {**shares, "poisoned": called, "other_training_images": 0.05},
+        },
+    }
+
+
+def test_verdicts_follow_from_stored_shares():
+    first, second, third = poisoning_words.judge(stored((0.7, 0.6, 0.8), 1.0, 0.0))
+    assert (first.verdict, second.verdict, third.verdict) == ("holds", "holds", "holds in part")
+    _, unclear, both = poisoning_words.judge(stored((0.6, 0.4, 0.8), 1.0, 1.0))
+    assert (unclear.verdict, both.verdict) == ("open", "holds")
+    _, fewer, neither = poisoning_words.judge(stored((0.2, 0.1, 0.3), 0.0, 0.0))
+    assert (fewer.verdict, neither.verdict) == ("does not hold", "does not hold")
+    assert poisoning_words.judge({"absent": "not there"}) == []
 
 
 def test_without_cifar_it_says_what_is_missing(tmp_path, monkeypatch):

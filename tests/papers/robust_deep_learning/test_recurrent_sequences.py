@@ -8,8 +8,7 @@ import torch
 
 from nescio import nets
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit import sample
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
 from nescio_papers.robust_deep_learning import recurrent_runs, recurrent_verdicts
 from nescio_papers.robust_deep_learning.recurrent_masks import masks_of
 from nescio_papers.robust_deep_learning.recurrent_runs import (
@@ -17,7 +16,6 @@ from nescio_papers.robust_deep_learning.recurrent_runs import (
     NAIVE,
     NONE,
     VARIATIONAL,
-    KindOutcome,
     averaged,
 )
 
@@ -55,12 +53,14 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(run):
     claims = text[text.index("## What the source says") :]
     assert claims.count("| open |") == 5
     numbers = numbers_of(replace(QUICKLY, folder=folder), "recurrent")
-    assert set(numbers) == set(recurrent_runs.SETS)
+    assert set(numbers) == {*recurrent_runs.SETS, "masks"}
+    assert numbers.pop("masks")[VARIATIONAL] == {"same_share": 1, "layers_with_dropped_states": 2}
     for kinds in numbers.values():
         assert list(kinds) == list(KINDS)
         assert kinds[NONE]["share"] == 0
         assert kinds[NONE]["nll"] == kinds[NONE]["nll_dropout_off"]
         assert len(kinds[VARIATIONAL]["nll"]["values"]) == recurrent_runs.QUICK.seeds
+        assert len(kinds[NAIVE]["training_nll"]["values"]) == recurrent_runs.QUICK.seeds
 
 
 @pytest.mark.parametrize("inputs", [True, False])
@@ -77,26 +77,70 @@ def test_masks_are_those_of_a_pass(inputs):
     assert found[VARIATIONAL].same_share() == 1
     assert found[NAIVE].same_share() < 0.5
     assert found[NAIVE].states == (None, None)
-    assert recurrent_verdicts.tied(found).verdict == "holds"
+    numbers = {kind: one.numbers() for kind, one in found.items()}
+    assert recurrent_verdicts.tied(numbers).verdict == "holds"
+    turned = {NAIVE: numbers[VARIATIONAL], VARIATIONAL: numbers[NAIVE]}
+    assert recurrent_verdicts.tied(turned).verdict == "does not hold"
+    assert recurrent_verdicts.tied({}).verdict == "open"
 
 
-def outcome(*losses):
-    one = sample(losses)
-    fields = {"errors": one, "nll": one, "off": one, "failure_auroc": one, "epochs": one}
-    return KindOutcome(model=None, share=0.25, validation=0.0, **fields)
+def outcome(*losses, off=0.0, fitted=0.0):
+    """Numbers by seed; errors are those of the losses, over ten."""
+    rows = {
+        "error": [one / 10 for one in losses],
+        "nll": losses,
+        "nll_dropout_off": [one + off for one in losses],
+        "training_nll": [one - fitted * (1 + 0.01 * k) for k, one in enumerate(losses)],
+    }
+    return {name: {"values": list(values)} for name, values in rows.items()}
 
 
-def test_verdicts_follow_paired_intervals():
-    good, bad = outcome(0.1, 0.2, 0.3), outcome(0.31, 0.4, 0.52)
-    kinds = {VARIATIONAL: good, NAIVE: bad, NONE: bad}
-    found = {"a": kinds, "b": kinds, "c": {**kinds, NAIVE: good}}
-    assert recurrent_verdicts.better(found).verdict == "holds"
-    assert recurrent_verdicts.no_worse(found).verdict == "holds"
-    turned = {name: {**one, VARIATIONAL: bad, NAIVE: good} for name, one in found.items()}
-    assert recurrent_verdicts.no_worse(turned).verdict == "fails"
-    assert recurrent_verdicts.better(turned).verdict == "fails"
-    assert recurrent_verdicts.overfits(found).verdict == "holds"
-    assert recurrent_verdicts.averages(found).verdict == "fails"
+GOOD = outcome(0.1, 0.2, 0.3)
+BAD = outcome(0.31, 0.4, 0.52, fitted=0.5)
+
+
+def sets(**kinds):
+    return {name: {VARIATIONAL: GOOD, NAIVE: BAD, NONE: BAD} | kinds for name in "abc"}
+
+
+def test_dropout_is_compared_seed_by_seed():
+    assert recurrent_verdicts.better(sets()).verdict == "holds"
+    turned = sets(**{VARIATIONAL: BAD, NAIVE: GOOD})
+    assert recurrent_verdicts.better(turned).verdict == "does not hold"
+    one = {**turned, "a": sets()["a"]}
+    assert recurrent_verdicts.better(one).verdict == "does not hold"  # two sets are asked for
+    two = {**one, "b": sets()["a"]}
+    assert recurrent_verdicts.better(two).verdict == "holds"
+
+
+def test_no_worse_needs_an_interval_within_the_margin():
+    assert recurrent_verdicts.no_worse(sets()).verdict == "holds"
+    worse = sets(**{VARIATIONAL: outcome(0.9, 1.0, 1.1), NAIVE: outcome(0.1, 0.21, 0.3)})
+    assert recurrent_verdicts.no_worse(worse).verdict == "does not hold"
+    wide = sets(**{VARIATIONAL: outcome(0.1, 1.0, 0.1), NAIVE: outcome(0.5, 0.1, 0.5)})
+    assert recurrent_verdicts.no_worse(wide).verdict == "open"
+
+
+def test_overfitting_is_a_gap_that_dropout_makes_smaller():
+    assert recurrent_verdicts.overfits(sets()).verdict == "holds"
+    turned = sets(**{VARIATIONAL: BAD, NONE: GOOD})
+    assert recurrent_verdicts.overfits(turned).verdict == "does not hold"
+    older = {name: value for name, value in GOOD.items() if name != "training_nll"}
+    assert recurrent_verdicts.overfits(sets(**{VARIATIONAL: older})).verdict == "open"
+
+
+def test_the_mean_over_passes_is_compared_with_dropout_off():
+    gain = outcome(0.1, 0.2, 0.3)
+    gain["nll_dropout_off"] = {"values": [0.2, 0.31, 0.4]}
+    assert recurrent_verdicts.averages(sets(**{VARIATIONAL: gain})).verdict == "holds"
+    gain["nll_dropout_off"] = {"values": [0.05, 0.11, 0.2]}
+    assert recurrent_verdicts.averages(sets(**{VARIATIONAL: gain})).verdict == "does not hold"
+
+
+def test_networks_that_learned_nothing_test_nothing():
+    chance = sets(**{VARIATIONAL: outcome(4.9, 5.0, 5.1)})
+    assert recurrent_verdicts.averages(chance).verdict == "not reached here"
+    assert recurrent_verdicts.judge({"absent": "no data"}) == []
 
 
 def test_steps_are_averaged_with_their_marks():

@@ -8,7 +8,8 @@ import torch
 
 from nescio.metrics import Interval
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit.experiment import numbers_of
+from nescio_papers.kit import numbers_of
+from nescio_papers.robust_deep_learning import segmentation_verdicts
 from nescio_papers.robust_deep_learning.segmentation_measures import between, edges, of_classes
 from nescio_papers.robust_deep_learning.segmentation_network import (
     IGNORED,
@@ -101,3 +102,46 @@ def test_the_learning_rate_rises_and_falls():
     assert rates[10] == pytest.approx(1)
     assert rates[100] == pytest.approx(0)
     assert np.argmax(rates) == 10
+
+
+def near(value, half=0.01):
+    return {"value": value, "low": value - half, "high": value + half}
+
+
+def measured(sign=1.0, *, overlap=0.6, gain=0.01):
+    """Numbers of a run, all in favor of the claims or all against them."""
+    both = ("expected_entropy", "mutual_information")
+    return {
+        "quality": {"MC dropout": {"mean_iou": near(overlap)}},
+        "weights": 10,
+        "ranking_of_errors": {name: {"auroc": near(0.7 + 0.2 * sign)} for name in both},
+        "rare_classes": ["pole"],
+        "rare_less_frequent": {name: near(0.1 * sign) for name in both},
+        "edges_less_rest": {name: near(0.1 * sign) for name in both},
+        "upside_down": {
+            "mutual_information": {"ratio": 2.0, "difference": near(0.1 * sign)},
+            "expected_entropy": {"ratio": 1.0, "difference": near(0.1 - 0.1 * sign)},
+        },
+        "gain_in_mean_iou": near(gain, 0.001),
+    }
+
+
+def test_verdicts_turn_with_their_numbers():
+    found = [one.verdict for one in segmentation_verdicts.judge(measured())]
+    assert found == ["holds"] * 6
+    against = segmentation_verdicts.judge(measured(-1.0, overlap=0.4, gain=-0.01))
+    assert [one.verdict for one in against] == ["does not hold"] * 6
+    nothing = segmentation_verdicts.judge(measured(overlap=0.1))
+    assert [one.verdict for one in nothing] == ["does not hold"] + ["not reached here"] * 5
+    assert segmentation_verdicts.judge({"absent": "no data"}) == []
+
+
+def test_a_gain_that_no_table_shows_is_none():
+    assert segmentation_verdicts.judge(measured(gain=0.0005))[-1].verdict == "open"
+    assert segmentation_verdicts.judge(measured(gain=-0.0006))[-1].verdict == "does not hold"
+
+
+def test_aleatoric_uncertainty_that_rises_too_is_half_the_claim():
+    numbers = measured()
+    numbers["upside_down"]["expected_entropy"]["difference"] = near(0.3)
+    assert segmentation_verdicts.judge(numbers)[-2].verdict == "holds in part"

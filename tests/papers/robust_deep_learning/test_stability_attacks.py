@@ -1,29 +1,24 @@
-"""Adversarial house numbers and stickers: the verdicts by hand, and a quick run."""
+"""Adversarial house numbers and stickers: the verdicts turn with their numbers."""
 
-from nescio.evaluation import PatchSuccess, SmallestChanges
-from nescio.metrics import Interval
+import pytest
+
+from nescio_papers.kit import exactly
 from nescio_papers.robust_deep_learning import stability_adversarial, stability_patch
 
 
-def changes(levels):
-    count = len(levels)
-    return SmallestChanges(
-        norm="linf",
-        tried=count,
-        sample=tuple(range(count)),
-        label=(0,) * count,
-        flipped_to=tuple(None if k is None else 1 for k in levels),
-        confidence=(0.9,) * count,
-        size=tuple(None if k is None else k / 255 for k in levels),
-    )
+def near(value, half=0.02):
+    return {"value": value, "low": value - half, "high": value + half}
 
 
-def success(share, *, gray=0.02, target=3):
-    def near(value):
-        return Interval(value, max(value - 0.02, 0), value + 0.02)
-
-    gain = near(share - gray)
-    return PatchSuccess(target=target, samples=100, share=near(share), gray=near(gray), gain=gain)
+def attacked(share, gain, *, accuracy=0.9, median=0.008):
+    return {
+        "accuracy": accuracy,
+        "median_change": {"linf": near(median, 0.001) if median else dict.fromkeys(near(0))},
+        "flipped_within": {"8/255": near(share)},
+        "images": 40,
+        "misled_within_8_255": 30,
+        "more_confident": gain,
+    }
 
 
 def verdicts(claims):
@@ -31,24 +26,37 @@ def verdicts(claims):
 
 
 def test_small_changes_and_confidence():
-    judge = stability_adversarial._claims
-    surer = Interval(0.02, 0.01, 0.03)
-    assert verdicts(judge(changes([2.0] * 40), surer, 40)) == ["holds", "holds"]
-    assert verdicts(judge(changes([2.0, None] * 20), Interval(0.0, -0.01, 0.01), 20)) == [
-        "partly", "partly",
-    ]  # fmt: skip
-    assert verdicts(judge(changes([None] * 40), None, 0)) == ["fails", "fails"]
-    said = judge(changes([2.0] * 40), surer, 40)[0].measured
-    assert "half of them by 2 levels (2 to 2)" in said
-    assert "fewer than half at all" in judge(changes([None] * 40), None, 0)[0].measured
+    judge = stability_adversarial.claims
+    assert verdicts(judge(attacked(0.9, near(0.1)))) == ["holds", "holds"]
+    assert verdicts(judge(attacked(0.1, near(-0.1)))) == ["does not hold", "does not hold"]
+    assert verdicts(judge(attacked(0.5, near(0.0)))) == ["open", "open"]
+    assert verdicts(judge(attacked(0.9, None)))[1] == "open"  # no image was misled
+    blind = judge(attacked(0.9, near(0.1), accuracy=0.2))
+    assert verdicts(blind) == ["not reached here"] * 2
+    said = judge(attacked(0.9, near(0.1)))[0].measured
+    assert "half of them flip by 2 levels (1.8 to 2.3)" in said
+    assert "fewer than half" in judge(attacked(0.3, near(0.1), median=None))[0].measured
+    assert judge({"absent": "no data"}) == []
 
 
-def test_stickers_are_judged_over_digits():
-    judge = stability_patch._claims
-    strong = {k: (success(0.7 + k / 100, target=k), success(0.2, target=k)) for k in range(5)}
-    assert verdicts(judge(strong)) == ["holds", "holds"]
-    weak = {k: (success(0.3, target=k), success(0.3, target=k)) for k in range(5)}
-    assert verdicts(judge(weak)) == ["partly", "fails"]
-    none = {k: (success(0.02, target=k), success(0.3, target=k)) for k in range(5)}
-    assert verdicts(judge(none)) == ["fails", "fails"]
-    assert "for 4, in 74 %" in judge(strong)[0].measured
+def stickers(*shares, gray=0.02, still=0.2):
+    def made(share):
+        return {"share": near(share), "gray": near(gray)}
+
+    return {"stickers": {str(k): {"views": made(share), "one_view": made(still)}
+                         for k, share in enumerate(shares)}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (stickers(0.7, 0.72, 0.74), ["holds", "holds"]),
+        (stickers(0.3, 0.31, 0.32, still=0.4), ["holds in part", "does not hold"]),
+        (stickers(0.01, 0.02, 0.03, gray=0.3), ["does not hold", "does not hold"]),
+        (stickers(0.2, 0.5, 0.8, still=0.5), ["open", "open"]),
+    ],
+)
+def test_stickers_are_judged_over_digits(numbers, expected):
+    assert verdicts(stability_patch.claims(numbers)) == expected
+    failed = [exactly("accuracy", 0.2, why="made up", above=0.7)]
+    assert verdicts(stability_patch.claims(numbers, failed)) == ["not reached here"] * 2

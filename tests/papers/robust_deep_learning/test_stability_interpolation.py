@@ -5,11 +5,10 @@ import math
 import torch
 from torch import nn
 
-from nescio.metrics import Interval
 from nescio_papers.robust_deep_learning.stability_interpolation import (
+    claims,
     half_a_pixel,
     halfway,
-    interpolation_claim,
     shifted,
 )
 
@@ -34,8 +33,24 @@ def test_numbers_are_distances_of_outputs_in_units_of_two_images():
 
 
 def test_the_claim_holds_where_the_blur_alone_makes_the_difference():
-    low, high = Interval(0.1, 0.09, 0.11), Interval(0.3, 0.29, 0.31)
-    apart = {"interpolated": {"f": high, "t": low}, "exact": {"f": low, "t": high}}
-    assert interpolation_claim({**apart, "blur alone": {"f": high, "t": low}}).verdict == "holds"
-    other = {**apart, "exact": {"f": high, "t": low}, "blur alone": {"f": high, "t": low}}
-    assert interpolation_claim(other).verdict == "fails"
+    def judged(interpolated, exact, blur):
+        gaps = zip(
+            ("interpolated", "exact", "blur alone"), (interpolated, exact, blur), strict=True
+        )
+        numbers = {
+            move: {"difference": {"value": gap, "low": gap - 0.01, "high": gap + 0.01}}
+            for move, gap in gaps
+        }
+        return claims(numbers)[0].verdict
+
+    assert judged(0.2, -0.1, 0.2) == "holds"
+    assert judged(0.2, 0.1, 0.2) == "holds in part"
+    assert judged(0.2, 0.1, -0.2) == "does not hold"
+    assert judged(-0.2, -0.1, 0.2) == "not reached here"
+
+
+def test_older_numbers_are_compared_by_their_ends():
+    low, high = ({"value": v, "low": v - 0.01, "high": v + 0.01} for v in (0.1, 0.3))
+    more, fewer = {"f": high, "t": low}, {"f": low, "t": high}
+    numbers = {"interpolated": more, "exact": fewer, "blur alone": more}
+    assert claims(numbers)[0].verdict == "holds"

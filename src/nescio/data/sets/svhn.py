@@ -30,9 +30,9 @@ def svhn(
     folder: where the folder `svhn` is; None: where NESCIO_DATA says. It holds the two published
       .mat files, or crops as NAME_x.npy.xz with NAME_y.npz: where there are several, the one with
       `test` in its name is the test part and the others together are the training part.
+    validation: number of training samples, chosen by `seed`, that become validation data.
     test: number of digits of the test part that stay there, about: of crops, those of the first
       photographs join the training part, so that no photograph is in both. None: all stay.
-    validation: number of training samples, chosen by `seed`, that become validation data.
     seed: seed of the choice of the validation data.
     """
     where = data_folder("svhn", folder)

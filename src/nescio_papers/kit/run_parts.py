@@ -1,0 +1,193 @@
+"""Running an experiment: parts that are done are not run again, so a stopped one resumes."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nescio.core import NescioError, finite, make_folder, owned, unknown, write_atomically
+from nescio.core.running import progress
+from nescio_papers.kit.claims import judged
+from nescio_papers.kit.durations import expected, in_words
+from nescio_papers.kit.experiment import Experiment, Part, Settings
+from nescio_papers.kit.records import Record, Records, whole
+from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduced:
+    """What a run of an experiment did.
+
+    records: where everything is.
+    done: the records of all parts that are done, by name.
+    wanted: the parts that were asked for.
+    ran: those of them that this run ran.
+    """
+
+    records: Records
+    done: dict[str, Record]
+    wanted: tuple[str, ...]
+    ran: tuple[str, ...]
+
+    @property
+    def summary(self) -> Path:
+        """The page to read."""
+        return self.records.folder / "summary.md"
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing that was asked for could be run."""
+        return all(self.done[name]["empty"] for name in self.wanted)
+
+    def told(self) -> str:
+        """What was done, what was skipped and why, the verdicts, and where everything is."""
+        folder, lines = self.records.folder, [self.records.experiment.title]
+        for name in self.wanted:
+            record, new = self.done[name], name in self.ran
+            took = in_words(record["seconds"]) if new else "done before"
+            lines.append(f"  {name:<18} {'skipped' if record['empty'] else took}")
+        skipped = skipped_by_reason({name: self.done[name] for name in self.wanted})
+        if skipped:
+            lines += ["skipped, and why:", *(f"  {what}: {why}" for what, why in skipped)]
+            lines.append("  then: the same command; parts that ran without it: --again --part NAME")
+        claims = claims_in(self.done)
+        if claims:
+            lines.append(f"verdicts: {counted(claims)}")
+        pictures = [name for record in self.done.values() for name in record["figures"]]
+        if pictures:
+            lines.append(f"pictures: {len(pictures)} in {folder}, such as {folder / pictures[0]}")
+        lines += [f"long tables: {folder / f'{name}.md'}, ..." for name in list(self.done)[:1]]
+        lines.append(f"numbers: {self.records.results}")
+        return "\n".join([*lines, f"summary: {self.summary}"])
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    only: Sequence[str] = (),
+    again: bool = False,
+    show: bool | None = None,
+) -> Path:
+    """Run the parts that are not done, write results and summary; returns the summary's path.
+
+    experiment: the experiment, such as `nescio_papers.named("uci")`.
+    folder: where to write; parts that are done there are not run again.
+    settings: what the caller may choose; None: the full version with seed 0.
+    only: names of parts to run; by default all.
+    again: whether to run parts that are done, too; a new result replaces the old one.
+    show: whether to draw a progress bar; None: where stderr is a terminal.
+    """
+    return reproduced(
+        experiment, folder, settings=settings, only=only, again=again, show=show
+    ).summary
+
+
+def reproduced(
+    experiment: Experiment,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    only: Sequence[str] = (),
+    again: bool = False,
+    show: bool | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Reproduced:
+    """As `run_experiment`; returns what was done, and tells beforehand how long it takes."""
+    chosen = replace(settings or Settings(), folder=Path(folder))
+    names = [part.name for part in experiment.parts]
+    for name in only:
+        if name not in names:
+            raise NescioError(unknown("part", name, names))
+    with owned(make_folder(Path(folder))):
+        records = Records(folder=Path(folder), experiment=experiment, settings=chosen)
+        records.claim()
+        done = records.read()
+        wanted = [name for name in names if not only or name in only]
+        todo = [name for name in wanted if again or name not in done or done[name]["empty"]]
+        if todo:
+            tell(_plan(experiment, todo, len(wanted) - len(todo), quick=chosen.quick))
+        _run_all(records, done, todo, show)
+        return _finished(records, done, wanted, todo)
+
+
+def _plan(experiment: Experiment, todo: Sequence[str], before: int, *, quick: bool) -> str:
+    """What will be run, and how long that takes."""
+    seconds = expected(experiment, quick=quick, only=todo)
+    text = f"{experiment.name}: {len(todo)} part{'s' * (len(todo) > 1)} to run"
+    if before:
+        text += f", {before} done before"
+    return f"{text}; about {in_words(seconds)} on two cores" if seconds else text
+
+
+def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
+    """Run nothing: judge the stored numbers by the rules of today, write results and summary.
+
+    experiment: the experiment.
+    folder: a folder with results.
+    """
+    place = Path(folder)
+    results = place / "results.json"
+    if not results.is_file():
+        raise NescioError(f"{results} is not there, so nothing can be judged; run the paper first")
+    stored = whole(results)
+    settings = Settings(**stored["settings"], folder=place)
+    with owned(place):
+        records = Records(folder=place, experiment=experiment, settings=settings)
+        records.claim()
+        stored_parts = records.read()
+        return _finished(records, stored_parts, list(stored_parts), ())
+
+
+def _run_all(
+    records: Records, done: dict[str, Record], todo: Sequence[str], show: bool | None
+) -> None:
+    """Run parts in their order; each is on disk when the next one starts."""
+    parts = [part for part in records.experiment.parts if part.name in todo]
+    with progress(len(parts), records.experiment.name, show=show) as advance:
+        for part in parts:
+            note = partial(_note, records, part)
+            advance(0, note)
+            done[part.name] = _run(part, records)
+            advance(1, note)
+
+
+def _note(records: Records, part: Part) -> str:
+    """A part's title and how long it takes, beside the bar."""
+    seconds = expected(records.experiment, quick=records.settings.quick, only=[part.name])
+    return f"{part.title} (about {in_words(seconds)})" if seconds else part.title
+
+
+def _run(part: Part, records: Records) -> Record:
+    start = time.monotonic()
+    found = part.run(records.settings)
+    return records.keep(part, found, time.monotonic() - start)
+
+
+def _finished(
+    records: Records, done: dict[str, Record], wanted: Sequence[str], ran: Sequence[str]
+) -> Reproduced:
+    """Judge and write."""
+    ordered = {
+        part.name: _with_claims(part, records.settings, done[part.name])
+        for part in records.experiment.parts
+        if part.name in done
+    }
+    records.finish(ordered)
+    about = records.experiment, records.settings
+    for name, record in ordered.items():
+        write_atomically(records.folder / f"{name}.md", part_page(*about, name, record))
+    write_atomically(records.folder / "summary.md", summary(*about, ordered))
+    return Reproduced(records=records, done=ordered, wanted=tuple(wanted), ran=tuple(ran))
+
+
+def _with_claims(part: Part, settings: Settings, record: Record) -> Record:
+    """The record of a part, with its claims judged now where it has a judge."""
+    if part.judge is None or record["empty"]:
+        return record
+    claims = judged(settings, part.judge(record["numbers"]))
+    made: list[Any] = finite([claim.to_json() for claim in claims])
+    return {**record, "claims": made}

@@ -1,0 +1,90 @@
+"""Summaries stay short, whatever they sum up; what they leave out is on the pages behind them."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from nescio_papers import Comparison, Experiment, Findings, Part
+from nescio_papers.kit import Claim, fact, run_experiment, table
+from nescio_papers.kit.summary import MOST, short
+
+DOCS = Path(__file__).parents[3] / "docs"
+PUBLISHED = sorted(path.parent for path in DOCS.glob("*/results.json"))
+LONG = "\n\n".join(["First words.", table(["a", "b"], [["1", "2"]] * 60), "More words."])
+
+
+def large(parts, claims, figures, rows):
+    """An experiment as large as asked for; every second claim does not hold."""
+
+    def part(name):
+        def run(settings):
+            return Findings(
+                numbers={"n": 1},
+                figures={f"{name}-{i}.png": Figure((0.1, 0.1)) for i in range(figures)},
+                captions={f"{name}-{i}.png": f"Picture {i} of {name}" for i in range(figures)},
+                comparisons=[Comparison(f"number {i}", 0.5, 0.25) for i in range(rows)],
+                claims=[
+                    Claim(source=f"p. {i}", sentence=f"Claim {i} of {name}.",
+                          facts=[fact("x", 0.5, (0.4, 0.6), above=i % 2)])
+                    for i in range(claims)
+                ],
+                text=LONG,
+            )  # fmt: skip
+
+        return Part(name, f"Part {name}", run)
+
+    made = tuple(part(f"p{i}") for i in range(parts))
+    return Experiment(name="large", title="A large one", source="Someone", needs="", parts=made)
+
+
+@pytest.mark.parametrize("size", [(2, 3, 1, 2), (8, 10, 0, 20), (16, 9, 2, 5), (18, 12, 1, 20)])
+def test_a_summary_has_at_most_200_lines(tmp_path, size):
+    text = run_experiment(large(*size), tmp_path).read_text()
+    parts, claims, figures, rows = size
+    assert len(text.splitlines()) <= MOST == 200
+    assert f"{parts * claims} claims. " in text
+    assert "## What the source says, and what we found" in text
+    for i in range(parts):
+        assert f"## Part p{i}\n\nFirst words. [" in text
+        assert f"](p{i}.md)" in text
+        page = (tmp_path / f"p{i}.md").read_text()
+        assert page.startswith(f"# Part p{i}\n")
+        assert "](summary.md)" in page
+        assert page.count("| 1 | 2 |") == 60
+        assert page.count(f"of p{i}. |") == claims
+        assert page.count("![Picture ") == figures
+        assert page.count("| 0.5 | 0.25 |") == rows
+    assert "| 1 | 2 |" not in text
+
+
+def test_a_small_summary_shows_everything_but_long_tables(tmp_path):
+    text = run_experiment(large(2, 3, 1, 2), tmp_path).read_text()
+    assert text.count(" of p0. | ") == 3
+    assert "![Picture 0 of p1](p1-0.png)\n*Picture 0 of p1*" in text
+    assert "| number 1 | 0.5 | 0.25 |" in text
+
+
+def test_a_large_summary_counts_and_shows_what_does_not_hold(tmp_path):
+    text = run_experiment(large(16, 9, 0, 1), tmp_path).read_text()
+    assert "144 claims. holds: 80, does not hold: 64." in text
+    assert "| [p3](p3.md) | 5 | – | 4 | – | – |" in text
+    assert "Those that do not hold, or not in full (" in text
+    assert "| Claim 1 of p0. | does not hold |" in text
+    assert "| Claim 0 of p0. |" not in text
+
+
+def test_the_short_text_is_the_first_paragraph_in_whole_sentences():
+    assert short("One\nline. Two.\n\nThree.") == "One line. Two."
+    assert short("| a |\n|---|") == short("### Head\n\nText") == short("") == ""
+    assert short("A sentence. " * 100, 30) == "A sentence. A sentence."
+    assert short("word " * 100, 14) == "word word ..."
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_the_published_summaries_are_short_and_lead_to_the_rest(folder):
+    text = (folder / "summary.md").read_text()
+    assert len(text.splitlines()) <= MOST
+    links = {part.split(")")[0] for part in text.split("](")[1:]}
+    assert len([link for link in links if link.endswith(".md")]) >= 1
+    assert [link for link in links if not (folder / link).exists()] == []
