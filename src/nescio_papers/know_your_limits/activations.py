@@ -16,6 +16,7 @@ from nescio_papers.know_your_limits.rays import along, ray_numbers, scaled, star
 from nescio_papers.know_your_limits.surfaces import ENTROPY, LEAST, OF_ONE
 
 NAMES = {"relu": "ReLU", "tanh": "tanh", "swish": "Swish"}
+END = "failure score at the end"
 RAYS = 500  # from 250 points along two axes
 AT_REST = 0.95  # of the rays
 VALUES, GRADIENTS = "activations-values.png", "activations-gradients.png"
@@ -30,7 +31,7 @@ def activations(settings: Settings) -> Findings:
         numbers[name] = ray_numbers(nets, x, OF_ONE, settings.base)
         scores = [accuracy(net(held[0]).probs, held[1]) for net in nets]
         numbers[name]["validation accuracy"] = over_trainings(scores)
-        numbers[name]["doubt at the end"] = over_trainings([_failure_score(net, x) for net in nets])
+        numbers[name][END] = over_trainings([_failure_score(net, x) for net in nets])
     alphas = np.geomspace(1, LAST, 13 if settings.quick else 25)
     result = {
         name: along(nets[0], x, alphas.tolist(), OF_ONE, settings.base)
@@ -83,7 +84,7 @@ def _text(numbers: dict[str, Any], count: int) -> str:
             percent(row[LEAST]["still"]["mean"]),
             percent(row[LEAST]["gradient gone"]["mean"]),
             percent(row["limits"]["sure of one class"]["mean"]),
-            between(row["doubt at the end"], ".2g"),
+            between(row[END], ".2g"),
         ]
         rows.append(f"| {name} | {' | '.join(cells)} |")
     about = (
@@ -95,13 +96,16 @@ def _text(numbers: dict[str, Any], count: int) -> str:
     return about + "\n\n" + "\n".join(rows)
 
 
+def _end(row: Mapping[str, Any]) -> Any:
+    """The mean failure score at the end of the rays, whatever it was called when it was stored."""
+    return next(value for key, value in row.items() if key.endswith("at the end"))
+
+
 def activation_claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Whether it takes a piecewise affine network."""
     what = "rays whose entropy is at rest from alpha 1e5 to 1e6"
     rows = {name: row[ENTROPY]["still"] for name, row in numbers.items()}
-    ends = ", ".join(
-        f"{name} {row['doubt at the end']['mean']:.2g}" for name, row in numbers.items()
-    )
+    ends = ", ".join(f"{name} {_end(row)['mean']:.2g}" for name, row in numbers.items())
     first, *others = NAMES.values()
     return [
         Claim(

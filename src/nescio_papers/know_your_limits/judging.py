@@ -88,7 +88,7 @@ def of_number(
     what: what the number is.
     row: its numbers.
     above, below: the limit.
-    step: how finely it was measured, such as the step of a grid: the interval is no narrower.
+    step: how finely it was measured, such as the step of a grid: the interval is at least as wide.
     most: the largest value that it can have.
     count: trainings, where the row does not say how wide the interval is.
     form: how numbers are written.
@@ -117,7 +117,7 @@ def of_difference(
     what: what the difference is.
     one, two: the numbers.
     above, below: the limit.
-    step: how finely it was measured: the interval is no narrower.
+    step: how finely it was measured: the interval is at least as wide.
     paired: whether training i of both belongs together; False: they are independent.
     count: trainings, where the rows do not say.
     form: how numbers are written.

