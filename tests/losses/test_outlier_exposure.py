@@ -12,7 +12,7 @@ from nescio import NescioError, losses
 from nescio.core import Rng
 from nescio.data.ood import another
 from nescio.losses import Batch
-from nescio.losses.with_ood import numbers
+from nescio.losses.with_ood import turns
 from nescio.nets.stack import Forward, Stack, stack
 
 
@@ -29,7 +29,7 @@ def test_it_is_half_the_logsumexp_minus_the_mean_of_the_logits():
     outliers = another(torch.rand(20, 3), "outliers")
     net, forward, batch, rng = situation()
     value = losses.outlier_exposure(losses.nll(), outliers)(forward, batch, rng)
-    z = net(outliers(numbers(outliers, batch, rng, 1.0, None)[0]).double()).detach().numpy()
+    z = net(outliers(turns(outliers, batch, rng, 1.0, None).index[0]).double()).detach().numpy()
     truth = 0.5 * (logsumexp(z, -1) - z.mean(-1)).mean()
     logits = net(batch.x[0]).detach().numpy()
     right = logits[np.arange(6), batch.y[0].numpy()]
