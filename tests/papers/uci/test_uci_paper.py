@@ -70,7 +70,7 @@ def test_a_quick_run_of_one_table_and_the_overview(home):
             assert all(np.isfinite(own[budget][m]).all() for m in METRICS)
             assert all(len(own[budget][metric]) == 2 for metric in METRICS)
     page = summary.read_text()
-    assert "published: deep ensemble | 3.28 ± 0.71" in page
+    assert "published: deep ensemble | 3.28 ± 0.71" in (home / "out" / "boston.md").read_text()
     assert "uci.png" in page
     assert (home / "out" / "uci.png").exists()
     assert {claim["verdict"] for claim in numbers["overview"]["claims"]} == {"open"}
