@@ -13,7 +13,6 @@ from nescio.core import NescioError
 from nescio.data.augmentation import Augment, crops
 from nescio.data.ood import another, paper_noise
 from nescio.data.ranges import noise, units_of
-from nescio.losses.with_ood import positions
 from nescio.models import plain
 from nescio.training.recipe import ood_of
 
@@ -125,8 +124,6 @@ def test_a_pool_is_taken_from_all_of_a_sorted_out_set():
     nescio.train(network, (x, y), loss=loss, epochs=1, batch_size=50, progress=False)
     assert len(set(seen)) == 100
     assert (min(seen), max(seen)) == (0, 990)
-    index = torch.arange(70) * 99 // 70
-    assert torch.equal(positions(another(x[:99], "all"), index, 70), torch.arange(70))
 
 
 def test_an_augmentation_that_changes_the_type_is_refused():

@@ -7,6 +7,7 @@ step), as everything does.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -44,25 +45,43 @@ def still(labels: Tensor, _: torch.Generator, __: int) -> Tensor:
     return labels
 
 
-def crops(pad: int = 4) -> Augment:
-    """Shift each image by up to `pad` pixels each way; zeros come in at the edges.
+Edge = Literal["zeros", "mirror"]
 
-    In label maps the ignore index comes in.
+
+def crops(pad: int = 4, *, edge: Edge = "zeros") -> Augment:
+    """Shift each image by up to `pad` pixels each way.
 
     pad: the largest move, in pixels.
+    edge: what comes in at the edges: "zeros", in label maps the ignore index, or "mirror", the
+      image itself, mirrored. Black edges tell the data from OOD images, which have none: in losses
+      such as `acet` a network then learns to be sure of black edges, and is unsure of whole images.
     """
     if isinstance(pad, bool) or not isinstance(pad, int) or pad < 1:
         raise NescioError(f"pad must be a whole number from 1 up, got {pad!r}")
+
+    if edge not in get_args(Edge):
+        raise NescioError(f'edge is "zeros" or "mirror", got {edge!r}')
+
+    def padded_with(x: Tensor, fill: int) -> Tensor:
+        if edge == "zeros":
+            return F.pad(x, (pad, pad, pad, pad), value=fill)
+        for axis in (-2, -1):
+            last = x.shape[axis] - 1
+            place = torch.arange(-pad, last + 1 + pad, device=x.device).abs()
+            x = x.index_select(axis, last - (last - place).abs())
+        return x
 
     def shift(x: Tensor, source: torch.Generator, fill: int = 0) -> Tensor:
         height, width = x.shape[-2:]
         corner = torch.randint(2 * pad + 1, (2, len(x)), generator=source).to(x.device)
         # Every window is a view; choosing one for each image is one copy of the batch.
-        padded = F.pad(x, (pad, pad, pad, pad), value=fill)
+        padded = padded_with(x, fill)
         windows = padded.unfold(-2, height, 1).unfold(-2, width, 1).movedim((-4, -3), (1, 2))
         return windows[torch.arange(len(x), device=x.device), corner[0], corner[1]]
 
-    return Augment(f"crops({pad})", shift, least=pad + 1, move_labels=shift, fills=True)
+    text = f"crops({pad})" if edge == "zeros" else f"crops({pad}, {edge=})"
+    fills = edge == "zeros"
+    return Augment(text, shift, least=pad + 1, move_labels=shift, fills=fills)
 
 
 def mirrors() -> Augment:

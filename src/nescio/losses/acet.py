@@ -17,8 +17,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
 from nescio.attacks import Ascent, linf
 from nescio.core import Head, NescioError, Rng, derive, generator
@@ -141,7 +140,7 @@ def acet(
     name = f"acet {derive(text):x}"
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        search = deep if _normalizes(forward.architecture.net) else plain
+        search = deep if forward.normalizes else plain
         ascent, scale = search.drawn(rng.seed, batch.step), _ramped(search.ramp, batch)
         size = pool or _usual(batch, name, ood, share)
         turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)
@@ -204,11 +203,6 @@ def _search(
         from_data=FROM_DATA * deep if from_data is None else from_data,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
-
-
-def _normalizes(net: nn.Module) -> bool:
-    """Whether a network has BatchNorm."""
-    return any(isinstance(module, _BatchNorm) for module in net.modules())
 
 
 def _ramped(ramp: float, batch: Batch) -> float:

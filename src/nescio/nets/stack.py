@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from nescio.core import Bundle, Inputs, NescioError, Rng, Slope
 from nescio.nets.copies import Copies, copied, is_scripted, sharing
@@ -372,6 +373,15 @@ class Forward:
         """The same networks in evaluation mode, with gradients for the inputs alone."""
         fixed = {name: t.detach() for name, t in self.tensors.items()}
         return Forward(self.architecture, fixed, averaged=self.averaged)
+
+    def settled(self) -> "Forward":
+        """The same networks in evaluation mode, with gradients for the weights too."""
+        return Forward(self.architecture, self.tensors, averaged=self.averaged)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether the networks have BatchNorm, whose outputs depend on the whole batch."""
+        return any(isinstance(module, _BatchNorm) for module in self.architecture.net.modules())
 
     @property
     def parameters(self) -> dict[str, Tensor]:

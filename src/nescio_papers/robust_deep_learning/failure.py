@@ -127,7 +127,8 @@ def _findings(settings: Settings, block: Block) -> Findings:
     except NescioError as error:
         if not settings.quick:  # there networks may be all wrong, or all right
             raise
-        return absent(block.name, str(error))
+        why = str(error)
+        return Findings(numbers={"absent": why}, text=f"{block.name} was not judged: {why}.")
     numbers = _numbers(tables)
     figures, captions = _pictures(block.name, tables[0])
     return Findings(

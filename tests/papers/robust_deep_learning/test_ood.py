@@ -101,7 +101,7 @@ def test_the_example_has_the_lectures_scores_and_all_detectors(run):
     assert {"knn", "vim", "energy"} <= set(numbers["predictors"])
     assert numbers["sets"][sets.KANA]["absent"]
     assert numbers["sets"]["mean, near"]["of"] == [sets.STRICT]
-    text = (folder / "summary.md").read_text()
+    text = (folder / "ood.md").read_text()
     assert "Kuzushiji-MNIST is not at hand" in text
     assert "nescio data download kuzushiji_mnist" in text
     assert "was tuned on drawn shapes (20 inputs) by auroc" in text
