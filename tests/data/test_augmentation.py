@@ -62,6 +62,20 @@ def test_all_shifts_come_equally_often():
     torch.testing.assert_close(share, torch.full((3, 3), 1 / 9), rtol=0, atol=0.012)
 
 
+def test_crops_may_mirror_the_image_at_its_edges():
+    x = torch.arange(60, dtype=torch.uint8).view(1, 2, 5, 6).expand(40, -1, -1, -1)
+    step = crops(2, edge="mirror")
+    moved = step.change(x, torch.Generator().manual_seed(0))
+    padded = nn.functional.pad(x[0].float(), (2, 2, 2, 2), mode="reflect").byte()
+    windows = [padded[:, i : i + 5, j : j + 6] for i in range(5) for j in range(5)]
+    assert all(any(torch.equal(one, window) for window in windows) for one in moved)
+    assert len({tuple(one.flatten().tolist()) for one in moved}) > 10
+    assert moved.dtype is torch.uint8
+    assert "mirror" in step.description
+    with pytest.raises(NescioError, match='"zeros" or "mirror"'):
+        crops(2, edge="wrap")
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_about_half_of_the_images_are_mirrored(dtype):
     x = torch.randint(0, 256, (2000, 2, 3, 4), dtype=torch.uint8).to(dtype)
