@@ -33,7 +33,6 @@ class Batch:
     steps: number of batches per epoch.
     step: number of the step in the whole run, from 0.
     total: number of steps of the whole run.
-    started: whether the run started from a trained network.
     memory: what the loss stores between steps by name, each `(M, ...)`.
     wanted: tensors whose gradients are handed back after the step, each with the function that gets
       them.
@@ -57,7 +56,6 @@ class Batch:
     steps: int = 1
     step: int = 0
     total: int = 1
-    started: bool = False
     memory: dict[str, Tensor] = field(default_factory=dict)
     wanted: list[Wanted] = field(default_factory=list)
 

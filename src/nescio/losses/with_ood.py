@@ -70,21 +70,11 @@ class Beside(Forward):
     def frozen(self) -> Forward:
         return self.inner.frozen()
 
-    def settled(self) -> Forward:
-        return self if self.inner.rng is None else self.inner.settled()
-
 
 def with_others(
     base: Loss, forward: Forward, batch: Batch, rng: Rng, others: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The base loss `(M,)`, and the outputs on `others` from the same pass.
-
-    A network with BatchNorm that comes from a trained one keeps its statistics, which are those of
-    the data. Batches of both kinds have others: the network would learn answers that it does not
-    give in evaluation mode, sure of its data in training and unsure of them afterwards.
-    """
-    if forward.normalizes and batch.started:
-        forward = forward.settled()
+    """The base loss `(M,)`, and the outputs on `others` from the same pass."""
     joined = Beside(
         forward.architecture,
         forward.tensors,

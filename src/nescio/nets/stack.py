@@ -374,10 +374,6 @@ class Forward:
         fixed = {name: t.detach() for name, t in self.tensors.items()}
         return Forward(self.architecture, fixed, averaged=self.averaged)
 
-    def settled(self) -> "Forward":
-        """The same networks in evaluation mode, with gradients for the weights too."""
-        return Forward(self.architecture, self.tensors, averaged=self.averaged)
-
     @property
     def normalizes(self) -> bool:
         """Whether the networks have BatchNorm, whose outputs depend on the whole batch."""

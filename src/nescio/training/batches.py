@@ -180,7 +180,6 @@ def make_batch(plan: Plan, cohort: Cohort, epoch: int, step: int) -> Batch:
         steps=cohort.steps,
         step=epoch * cohort.steps + step,
         total=plan.epochs * cohort.steps,
-        started=plan.started,
     )
 
 

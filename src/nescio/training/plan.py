@@ -43,7 +43,6 @@ class Plan:
     unlabeled: Tensor | None = None  # inputs without labels
     unlabeled_size: int = 0  # how many of them each step has
     half: bool = False  # whether products and convolutions are in bfloat16
-    started: bool = False  # whether the networks come from a trained one
     average: Schedule | None = None  # the decay of the moving average of the weights, by step
 
     @property

@@ -254,7 +254,6 @@ def _plan(
         architecture=architecture,
         by_hand=None if half else dense(architecture, data[0].shape[1:], scaled=scaled),
         half=half,
-        started="start" in config,
         data=data,
         validation=validation,
         members=tuple(config["members"][index] for index in own.order),
