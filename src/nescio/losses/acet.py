@@ -40,7 +40,7 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
-STEPS, RENEW, FROM_DATA = 8, 3, 0.75  # of networks with BatchNorm
+STEPS, RENEW, FROM_DATA = 8, 3, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
 
 
@@ -96,9 +96,12 @@ def acet(
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
     What is None is chosen by the network: with BatchNorm, 8 steps of an eighth of the radius or
-    less, the uniform form, inputs renewed after 3 visits, most of them started at training inputs;
+    less, the uniform form, inputs renewed after 3 visits, half of them started at training inputs;
     start such a network from a trained one (`nescio.train(..., start=model)`), or give
     `weight_ramp`. Without BatchNorm, the free step alone and the form "max".
+
+    The OOD inputs are not augmented. Where black edges come into the training images, the network
+    learns that black edges are data: use `crops(4, edge="mirror")`.
 
     Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
 

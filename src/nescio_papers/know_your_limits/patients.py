@@ -66,14 +66,14 @@ def budget(settings: Settings, world: World) -> Budget:
             train=10_000,
             test=1000,
             trainings=1 if settings.quick else 5,
-            epochs=40 if settings.quick else 60,
+            epochs=10 if settings.quick else 60,
         )
-    rows, tests = (600, 300) if settings.quick else (6000, 2000)
+    rows, tests = (300, 150) if settings.quick else (6000, 2000)
     return Budget(
         train=rows,
         test=tests,
         trainings=1 if settings.quick else 2,
-        epochs=25 if settings.quick else 30,
+        epochs=8 if settings.quick else 30,
     )
 
 

@@ -93,7 +93,7 @@ def search(settings: Settings) -> Findings:
         model: random_search(
             model,
             folder / model,
-            trials=6 if settings.quick else TRIALS[model],
+            trials=3 if settings.quick else TRIALS[model],
             workers=workers,
             seed=seed,
             epochs=EPOCHS,

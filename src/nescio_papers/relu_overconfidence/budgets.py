@@ -29,28 +29,28 @@ def _stated(lenet: Stated, lenet_acet: Stated, forty: Stated) -> Mapping[str, St
 class Budget:
     """The sizes of a run; the paper's where it can be."""
 
-    train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(4000, 300))  # images at most
-    epochs: Sizes = size(_by_block(15, 60), quick=_by_block(2, 1))
+    train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(1000, 200))  # images at most
+    epochs: Sizes = size(_by_block(15, 60), quick=_by_block(1, 1))
     stated: Mapping[str, Stated] = size(
         _stated(Stated(20_000, 4), Stated(20_000, 4), Stated(10_000, 5)),
-        quick=_stated(Stated(500, 1), Stated(300, 1), Stated(500, 1)),
+        quick=_stated(Stated(300, 1), Stated(200, 1), Stated(200, 1)),
     )  # by column
     seeds: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the columns that are repeated
     batch: int = size(128, quick=32)
     test: int = size(10_000, quick=200)  # in-distribution images, and of each OOD set, at most
-    attacked: Sizes = size(_by_block(1000, 500), quick=_by_block(40, 8))  # under each attack
-    noise_steps: int = size(200, quick=20)  # of the attack on noise
+    attacked: Sizes = size(_by_block(500, 300), quick=_by_block(10, 4))  # under each attack
+    noise_steps: int = size(200, quick=10)  # of the attack on noise
     restarts: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the same
-    halving_steps: int = size(20, quick=5)  # of each other attack of the strong judge
-    sample_steps: int = size(80, quick=20)  # of the attack on test images
+    halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
+    sample_steps: int = size(80, quick=10)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
     rays: Sizes = size(_by_block(3000, 1), quick=_by_block(50, 0))  # of table 2, exact factors
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
     examples: int = size(8, quick=6)  # noise images in a figure
     example_steps: int = size(40, quick=20)  # of the attack on them
     cost_seeds: int = size(3, quick=2)
-    cost_attacked: int = size(400, quick=60)  # images under the judge of that comparison
-    timed: int = size(10_000, quick=1000)  # images of a timed epoch
+    cost_attacked: int = size(400, quick=10)  # images under the judge of that comparison
+    timed: int = size(10_000, quick=300)  # images of a timed epoch
     repeats: int = size(3, quick=2)  # of a timing
 
 

@@ -42,9 +42,9 @@ def budget(settings: Settings, world: str) -> Budget:
     """Fewer in a quick run."""
     if settings.quick:
         return (
-            Budget(rays=60, together=20, compared=40, directions=100)
+            Budget(rays=30, together=10, compared=20, directions=50)
             if world == DIGITS
-            else Budget(rays=40, together=20, compared=20, directions=50)
+            else Budget(rays=20, together=10, compared=10, directions=30)
         )
     return Budget(rays=1000, together=300, compared=200, directions=1000)
 
