@@ -195,7 +195,7 @@ def _search(
     ascent = attack or Ascent(radius=0.3, steps=0, best=False)
     own = bool(steps and keep and not ascent.steps and free is None)
     if own:
-        ascent = replace(ascent, steps=steps, step=ascent.reach * LARGEST)
+        ascent = replace(ascent, steps=steps, step=ascent.reach * LARGEST, best=True)
     alone, deep = keep and not ascent.steps, keep and steps > 0
     return Hunt(
         ascent=ascent,
