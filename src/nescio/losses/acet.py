@@ -10,8 +10,9 @@ of one length and nothing else: after steps of 0.02, those of 0.005 found a conf
 need steps of many lengths, images that are renewed, so that the network
 cannot learn them by heart, and starts at training images, cut into the ball: what an attack would
 have to make of noise. They are shown the most confident image of a search, not the last one: the
-steps leave a texture that they learn to see. They also need a term whose gradient does not vanish where the attack has
-won: the largest log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
+steps leave a texture that they learn to see. They also need a term whose gradient does not vanish
+where the attack has won: the largest log-probability has 1 - p, the cross-entropy to the uniform
+distribution p - 1/C.
 """
 
 import math
