@@ -145,7 +145,7 @@ def acet(
     name = f"acet {derive(text):x}"
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        search = deep if forward.normalizes else plain
+        search = deep if forward.architecture.normalizes else plain
         ascent, scale = search.drawn(rng.seed, batch.step), _ramped(search.ramp, batch)
         size = pool or _usual(batch, name, ood, share)
         turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)

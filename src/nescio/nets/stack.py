@@ -97,6 +97,11 @@ class Stack:
         """Whether all members run in one product rather than in a loop."""
         return self._layers is not None
 
+    @cached_property
+    def normalizes(self) -> bool:
+        """Whether the networks have BatchNorm, whose outputs depend on the whole batch."""
+        return any(isinstance(module, _BatchNorm) for module in self.net.modules())
+
     @property
     def draws(self) -> bool:
         """Whether a layer draws random numbers in training, a number for each sample."""
@@ -373,11 +378,6 @@ class Forward:
         """The same networks in evaluation mode, with gradients for the inputs alone."""
         fixed = {name: t.detach() for name, t in self.tensors.items()}
         return Forward(self.architecture, fixed, averaged=self.averaged)
-
-    @property
-    def normalizes(self) -> bool:
-        """Whether the networks have BatchNorm, whose outputs depend on the whole batch."""
-        return any(isinstance(module, _BatchNorm) for module in self.architecture.net.modules())
 
     @property
     def parameters(self) -> dict[str, Tensor]:

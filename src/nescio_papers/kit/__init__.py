@@ -15,6 +15,7 @@ from nescio_papers.kit.experiment import Part as Part
 from nescio_papers.kit.experiment import Settings as Settings
 from nescio_papers.kit.experiment import absent as absent
 from nescio_papers.kit.experiment import joined as joined
+from nescio_papers.kit.experiment import not_judged as not_judged
 from nescio_papers.kit.images import UNSEEN as UNSEEN
 from nescio_papers.kit.images import WHOLE as WHOLE
 from nescio_papers.kit.images import InData as InData

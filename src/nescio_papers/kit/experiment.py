@@ -112,6 +112,11 @@ def absent(name: str, why: str) -> Findings:
     )
 
 
+def not_judged(name: str, why: object) -> Findings:
+    """Findings of a quick run whose networks learned too little to be judged."""
+    return Findings(numbers={"absent": str(why)}, text=f"{name} was not judged: {why}.")
+
+
 @dataclass(frozen=True)
 class Part:
     """A piece of an experiment that can be run, and resumed, by itself.

@@ -28,6 +28,7 @@ from nescio_papers.kit import (
     all_images,
     folder_of,
     joined,
+    not_judged,
 )
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.stores import slug
@@ -122,9 +123,7 @@ def _findings(settings: Settings, sizes: Budget, block: failure.Block) -> Findin
     except NescioError as error:
         if not settings.quick:  # there a network may be right, or wrong, everywhere
             raise
-        return Findings(
-            numbers={"absent": str(error)}, text=f"{block.name} was not judged: {error}."
-        )
+        return not_judged(block.name, error)
     return Findings(numbers=found)
 
 

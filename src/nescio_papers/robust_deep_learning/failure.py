@@ -30,7 +30,7 @@ from nescio.report.comparison_tables import THOUSANDTHS
 from nescio.report.render import METRICS
 from nescio.training.train import train
 from nescio_papers.kit.budgets import full_and_quick, size
-from nescio_papers.kit.experiment import Findings, Settings, absent, joined
+from nescio_papers.kit.experiment import Findings, Settings, absent, joined, not_judged
 from nescio_papers.kit.images import InData, all_images
 from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug
@@ -127,8 +127,7 @@ def _findings(settings: Settings, block: Block) -> Findings:
     except NescioError as error:
         if not settings.quick:  # there networks may be all wrong, or all right
             raise
-        why = str(error)
-        return Findings(numbers={"absent": why}, text=f"{block.name} was not judged: {why}.")
+        return not_judged(block.name, error)
     numbers = _numbers(tables)
     figures, captions = _pictures(block.name, tables[0])
     return Findings(

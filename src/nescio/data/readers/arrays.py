@@ -21,10 +21,13 @@ from torch import Tensor
 
 from nescio.core import NescioError, as_image_bytes, check_ignore_index, without_ignored
 from nescio.data.dataset import Dataset, Part, split
+from nescio.data.images import as_images
 from nescio.data.readers.stream import Stream, as_block, same_file
 from nescio.data.sets.catalogue import lacking
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+CROPS = "_x.npy.xz"  # ends the name of a file of images, whose labels are beside it
 
 DAMAGE = (
     OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
@@ -111,6 +114,17 @@ def read_array(path: Path) -> NDArray[Any]:
     """The array of an .npy file, plain or compressed with xz."""
     with _reading(path), lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
         return _array(str(path), cast(IO[bytes], file))
+
+
+def read_crops(path: Path) -> Part:
+    """Images (N, H, W, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
+    beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
+    arrays, names = read_arrays(beside, {"y"})
+    demand(beside, names, {"y"})
+    x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])
+    if len(x) != len(y):
+        raise NescioError(f"{path} has {len(x)} images but {beside} {len(y)} labels; one each")
+    return x, y
 
 
 def inputs(where: str, array: NDArray[Any], *, whole: bool = False) -> Tensor:

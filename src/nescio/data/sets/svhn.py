@@ -9,12 +9,10 @@ import torch
 from nescio.core import NescioError
 from nescio.core.registry import datasets
 from nescio.data.dataset import Dataset, Part, from_parts
-from nescio.data.images import as_images
-from nescio.data.readers.arrays import demand, read_array, read_arrays, targets
+from nescio.data.readers.arrays import CROPS, demand, read_arrays, read_crops
 from nescio.data.sets.catalogue import data_folder, lacking, locate
 
 PUBLISHED = ("train_32x32.mat", "test_32x32.mat")
-CROPS = "_x.npy.xz"  # ends the name of a file of images
 
 
 @datasets.register
@@ -62,8 +60,8 @@ def _crops(where: Path, stay: int | None) -> tuple[Part | None, Part]:
             f"{where} holds several {CROPS} files, {files[0].name} and {files[1].name} among them; "
             f"expected one with `test` in its name, got {len(tests)}: rename or move the others"
         )
-    parts = [_read_crops(path) for path in files if path not in tests]
-    x, y = _read_crops(tests[0])
+    parts = [read_crops(path) for path in files if path not in tests]
+    x, y = read_crops(tests[0])
     first = 0 if stay is None else _boundary(tests[0], len(x), stay)
     parts += [(x[:first], y[:first])] if first else []
     train = (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])) if parts else None
@@ -107,14 +105,3 @@ def _read_mat(path: Path) -> Part:
         )
     x = torch.from_numpy(np.ascontiguousarray(images.transpose(3, 2, 0, 1)))
     return x, torch.from_numpy(labels.astype(np.int64) % 10)
-
-
-def _read_crops(path: Path) -> Part:
-    """Images (N, 32, 32, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
-    beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
-    arrays, names = read_arrays(beside, {"y"})
-    demand(beside, names, {"y"})
-    x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])
-    if len(x) != len(y):
-        raise NescioError(f"{path} has {len(x)} images but {beside} {len(y)} labels; one each")
-    return x, y

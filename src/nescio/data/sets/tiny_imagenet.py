@@ -10,9 +10,8 @@ import torch
 
 from nescio.core import NescioError, unknown
 from nescio.core.registry import datasets
-from nescio.data.dataset import Dataset, Part, only_tests
-from nescio.data.images import as_images
-from nescio.data.readers.arrays import demand, only_archive, read_array, read_arrays, targets
+from nescio.data.dataset import Dataset, only_tests
+from nescio.data.readers.arrays import CROPS, only_archive, read_crops
 from nescio.data.sets.catalogue import data_folder, lacking
 
 CLASSES = "classes.tsv"
@@ -63,7 +62,7 @@ def tiny_imagenet(*, folder: str | None = None, without: str = "") -> Dataset:
         raise NescioError(unknown("set whose classes are left out", without, LEFT_OUT))
     where = data_folder("tiny_imagenet", folder)
     numbers = _numbers(where)
-    x, y = _photographs(where)
+    x, y = read_crops(only_archive("tiny_imagenet", where, CROPS))
     if int(y.max()) >= len(numbers):
         raise NescioError(
             f"labels in {where} must be below {len(numbers)}, the lines of {CLASSES}, got "
@@ -72,18 +71,6 @@ def tiny_imagenet(*, folder: str | None = None, without: str = "") -> Dataset:
     gone = [label for label, number in enumerate(numbers) if number in LEFT_OUT[without]]
     rest = ~torch.isin(y, torch.tensor(gone, dtype=torch.int64))
     return only_tests("tiny_imagenet", (x[rest], y[rest]), len(numbers))
-
-
-def _photographs(where: Path) -> Part:
-    """Images (N, 32, 32, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
-    path = only_archive("tiny_imagenet", where, "_x.npy.xz")
-    beside = path.with_name(path.name.replace("_x.npy.xz", "_y.npz"))
-    arrays, names = read_arrays(beside, {"y"})
-    demand(beside, names, {"y"})
-    x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])
-    if len(x) != len(y):
-        raise NescioError(f"{path} has {len(x)} images but {beside} {len(y)} labels; one each")
-    return x, y
 
 
 def _numbers(where: Path) -> list[str]:
