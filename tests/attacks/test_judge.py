@@ -86,14 +86,15 @@ def test_leaking_gradients_lead_out_of_a_dead_region():
 
 def test_a_region_around_data_is_found_only_from_the_data():
     """No slope anywhere else, not even one that leaks."""
-    image = torch.rand(WIDE, generator=torch.Generator().manual_seed(1)) * 0.4 + 0.3
+    image = torch.rand(WIDE, generator=torch.Generator().manual_seed(1))
 
     def around(x):
-        far = (x - image).abs().mean(1)
+        far = (x - image.clamp(0.2, 0.8)).abs().mean(1)
         return torch.where(far < 0.05, 4 * (1 - far / 0.05), torch.zeros(()))
 
     near = image[None] + 0.01 * torch.rand(WIDE)
-    data = torch.cat([torch.rand(30, WIDE), near, torch.rand(30, WIDE)])
+    apart = torch.rand(60, WIDE).round()  # further from the ball
+    data = torch.cat([apart[:30], near, apart[30:]])
     blind = strong_noise(two(around), HALF)
     assert blind.blind.all()
     assert set(blind.by) == {"input"}
@@ -102,8 +103,28 @@ def test_a_region_around_data_is_found_only_from_the_data():
     assert found.wins == {FROM_DATA: 4}
     assert not found.blind.any()
     assert (found.value > 3.75).all()  # higher than where it started, near the top of 4
-    assert (found.value > around(near)).all()
+    assert (found.value > around(near.clamp(0.2, 0.8))).all()
     assert strong_noise(two(around), HALF, starts=torch.rand(20, WIDE)).blind.all()
+
+
+def test_data_in_a_ball_are_not_noise():
+    """A network that is sure of them is right; what the ball changes may be started from."""
+    image = torch.rand(1, WIDE, generator=torch.Generator().manual_seed(1)) * 0.5 + 0.25
+
+    def around(x):
+        far = (x - image).abs().mean(1)
+        return torch.where(far < 0.05, 4 * (1 - far / 0.05), torch.zeros(()))
+
+    assert strong_noise(two(around), HALF, starts=image).blind.all()
+    other = torch.where(torch.arange(WIDE) % 8 == 0, 1.0, image)  # moved by 0.025 on average
+    found = strong_noise(two(around), HALF, starts=torch.cat([image, other]))
+    assert found.wins == {FROM_DATA: 4}
+
+
+def test_what_reached_enough_before_is_not_blind():
+    sure = two(lambda x: 30 + 0 * x.sum(1))
+    assert not strong_noise(sure, HALF).blind.any()
+    assert set(strong_noise(sure, HALF).by) == {"input"}
 
 
 def test_a_class_that_is_not_the_first_is_raised_too():

@@ -63,3 +63,14 @@ def test_a_run_is_not_resumed_in_another_precision(tmp_path) -> None:
     trained(run=tmp_path)
     with pytest.raises(NescioError, match="precision"):
         trained(run=tmp_path, precision="bfloat16")
+
+
+def test_float64_is_not_rounded_to_16_bits() -> None:
+    with pytest.raises(NescioError, match="float32 networks"):
+        nescio.train(
+            lambda: nets.mlp(4, 2, widths=(8,)).double(),
+            (torch.rand(20, 4).double(), torch.arange(20) % 2),
+            epochs=1,
+            precision="bfloat16",
+            progress=False,
+        )

@@ -25,7 +25,8 @@ INPUT = "input"  # where no attack raised the value
 class Judged(Attacked):
     """The inputs a judge arrived at: of all its attacks, the best for each.
 
-    Where an input is `blind`, none of the attacks had a gradient to follow.
+    Where an input is `blind`, none of the attacks had a gradient to follow; one that had reached
+    `enough` was not attacked, and is not blind.
 
     x: the inputs, `(N, ...)`.
     value: value of the objective that counts, `(N,)`.
@@ -79,7 +80,7 @@ def judge(
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
     best, value = x.clone(), valued(counted, x, targets, batch_size)
-    blind = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    blind = ~(value >= enough)  # what is settled needs no gradient
     by = [INPUT] * len(x)
     with progress_bar(len(searches), "judging", show=progress) as advance:
         for name, search in searches.items():

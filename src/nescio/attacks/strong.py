@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent
-from nescio.attacks.balls import Norm, linf
-from nescio.attacks.halving import higher
+from nescio.attacks.balls import Norm, linf, still_data
+from nescio.attacks.halving import higher, wide
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
 from nescio.attacks.objectives import (
@@ -73,7 +73,8 @@ def strong_noise(
     halving_steps: number of gradient steps of each of the others.
     restarts: number of random starts.
     data_starts: for each input, the number of starts in the data: the most confident of ten
-      candidates, five of them the nearest to its ball.
+      candidates, five of them the nearest to its ball. What the ball changes by less than 1 % of
+      the range of the data, on average, is data, not noise, and left out.
     classes: for each input, the number of classes that are raised to the end, of at most ten that
       are tried for three steps.
     enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
@@ -198,17 +199,12 @@ class _Ways:
     ) -> Attacked:
         """From inputs of the data, in the ball: of some candidates those of the highest value."""
         project = self.ascent.projection(near.x)
-        chosen = self._candidates(data, near, project)
-        values = torch.stack(
-            [
-                valued(objective, project(data[column]), (), self.options["batch_size"])
-                for column in chosen.T
-            ],
-            1,
-        )
+        begun = self._candidates(data, near, project)
+        size = self.options["batch_size"]
+        values = torch.stack([valued(objective, one, (), size) for one in begun], 1)
         order = values.argsort(dim=1, descending=True, stable=True)[:, :count]
-        columns = chosen.gather(1, order).T
-        return _best([self._climb(objective, near, data[one], **how) for one in columns])
+        rows = torch.arange(len(near.x), device=order.device)
+        return _best([self._climb(objective, near, begun[one, rows], **how) for one in order.T])
 
     def class_by_class(self, source: object, near: Near, *, count: int, **how: Any) -> Attacked:
         """Towards single classes, from the input: those that rise most in a few steps."""
@@ -235,19 +231,30 @@ class _Ways:
         return pgd(objective, near.x, labels, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
-        """Indices of the data, `(K, CANDIDATES)`: the nearest to each ball, and random ones."""
-        half = CANDIDATES // 2
-        far = torch.stack(
-            [
-                (project(one.expand_as(near.x).clone()) - one).abs().flatten(1).sum(1)
-                for one in data
-            ],
-            1,
-        )
-        nearest = far.argsort(dim=1, stable=True)[:, :half]
-        draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index)
-        random = (draw * len(data)).long().clamp(max=len(data) - 1).to(nearest.device)
-        return torch.cat([nearest, random], 1)
+        """Inputs of the data in the balls, `(CANDIDATES, K, ...)`: the nearest, and random ones.
+
+        A ball may hold inputs of the data: those are left out, since it is right to be sure of
+        them. Where no others are left, the search starts at the input itself.
+        """
+        half, span = CANDIDATES // 2, data.max() - data.min()
+        far, other = [], []
+        for one in data:
+            whole = one.expand_as(near.x)
+            inside = project(whole.clone())
+            far.append((inside - one).abs().flatten(1).sum(1))
+            other.append(~still_data(whole, inside, span))
+        allowed = torch.stack(other, 1)
+        order = torch.stack(far, 1).where(allowed, torch.inf).argsort(dim=1, stable=True)
+        draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index).to(order.device)
+        count = allowed.sum(1, keepdim=True)
+        rank = torch.minimum((draw * count).long(), (count - 1).clamp(min=0))
+        random = allowed.int().argsort(dim=1, descending=True, stable=True).gather(1, rank)
+        chosen = torch.cat([order[:, :half], random], 1).T
+        begun = []
+        for column in chosen:
+            right = wide(allowed.gather(1, column[:, None])[:, 0], near.x)
+            begun.append(torch.where(right, project(data[column]), near.x))
+        return torch.stack(begun)
 
     @torch.no_grad()
     def _classes(self, source: object, near: Near) -> Tensor:

@@ -69,8 +69,7 @@ def reproduce(
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
     if judge_only:
-        if parts or again:
-            raise click.UsageError("--judge-only runs no part; leave --part and --again out")
+        opt.refuse_others("--judge-only runs no part; leave it out", "judge_only", "quick")
         click.echo(judge_experiment(chosen, folder).told())
         return
     opt.resumable()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nescio.attacks import Ascent, linf
+from nescio.attacks import Ascent, linf, still_data
 from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.core.registry import losses
 from nescio.data import OODSource
@@ -42,7 +42,7 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
-STEPS, RENEW, FROM_DATA = 8, 3, 0.5  # of networks with BatchNorm
+STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
 
 
@@ -98,7 +98,7 @@ def acet(
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
     What is None is chosen by the network: with BatchNorm, 8 steps of an eighth of the radius or
-    less, the uniform form, inputs renewed after 3 visits, half of them started at training inputs;
+    less, the uniform form, inputs renewed after 16 visits, half of them started at training inputs;
     start such a network from a trained one (`nescio.train(..., start=model)`), or give
     `weight_ramp`. Without BatchNorm, the free step alone and the form "max".
 
@@ -227,10 +227,20 @@ def _begun(
     drawn = torch.stack(numbers).to(center)
     anywhere = radius * (2 * drawn[:, 1:].transpose(1, 2).reshape(center.shape) - 1)
     partner = torch.arange(center.shape[1], device=center.device) % batch.x.shape[1]
-    there = (batch.numbers[:, partner] - center).clamp(-radius, radius)
+    data = batch.numbers[:, partner]
+    there = (data - center).clamp(-radius, radius)
+    known = still_data(data, center + there, _span(batch), lead=2)
     wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
-    begun = torch.where((drawn[:, 0] < search.from_data).view(wide), there, anywhere)
+    chosen = (drawn[:, 0] < search.from_data) & ~known
+    begun = torch.where(chosen.view(wide), there, anywhere)
     return torch.where(turn.fresh.to(center.device).view(wide), begun, moves)
+
+
+def _span(batch: Batch) -> Tensor:
+    """The range of the training inputs; where members have their own, `(M, 1)`."""
+    if batch.low.ndim < batch.x.ndim:
+        return batch.high.amax() - batch.low.amin()
+    return (batch.high.flatten(1).amax(1) - batch.low.flatten(1).amin(1))[:, None]
 
 
 def _searched(

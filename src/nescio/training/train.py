@@ -13,6 +13,7 @@ from nescio.core import (
     TRAINED_ROWS,
     Engine,
     Head,
+    NescioError,
     Schedule,
     check_same_run,
     digest,
@@ -249,6 +250,11 @@ def _plan(
     architecture, scaled = Stack(net), own.rows is not None or own.units is not None
     samples = len(data[0]) if own.rows is None else max(map(len, own.rows))
     half = "precision" in config
+    if half and dtype_of(net) is torch.float64:
+        raise NescioError(
+            'precision="bfloat16" is for float32 networks: float64 is never rounded to it; leave '
+            "it out, or give net.float()"
+        )
     plan = Plan(
         loss=loss,
         architecture=architecture,

@@ -7,7 +7,8 @@ of a limit on which it is if the sentence is right. The verdict follows from the
 - does not hold: none does, over its whole interval;
 - holds in part: some do, and some do not;
 - not reached here: what the claim presupposes failed, so that it was not tested;
-- open: a quick run, an interval with the limit inside, or numbers that are missing.
+- open: a quick run, an interval with the limit inside, or numbers that are missing, of a fact or of
+  what the claim presupposes.
 """
 
 import math
@@ -214,8 +215,11 @@ class Claim:
         """One of the five words."""
         if self.quick:
             return OPEN
-        if any(need.verdict != HOLDS for need in self.needs):
+        met = {need.verdict for need in self.needs}
+        if FAILS in met:
             return NOT_REACHED
+        if OPEN in met:
+            return OPEN
         found = {one.verdict for one in self.facts}
         if {HOLDS, FAILS} <= found:
             return IN_PART
@@ -224,7 +228,8 @@ class Claim:
     @property
     def measured(self) -> str:
         """The facts, what the claim presupposes where that failed, and the note, in words."""
-        failed = [f"not tested, since {need}" for need in self.needs if need.verdict != HOLDS]
+        told = {FAILS: "not tested, since", OPEN: "not known whether it was tested, since"}
+        failed = [f"{told[need.verdict]} {need}" for need in self.needs if need.verdict in told]
         return "; ".join(filter(None, [*failed, *map(str, self.facts), self.note]))
 
     def to_json(self) -> dict[str, object]:

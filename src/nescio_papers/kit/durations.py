@@ -35,6 +35,13 @@ def expected(experiment: Experiment, *, quick: bool, only: Iterable[str] | None 
     return sum(known.get(name, {}).get(size, 0.0) for name in names)
 
 
+def timed(experiment: Experiment, *, quick: bool, only: Iterable[str] | None = None) -> bool:
+    """Whether all of the parts were measured; as `expected`."""
+    names = [part.name for part in experiment.parts] if only is None else list(only)
+    known, size = measured().get(experiment.name, {}), "quick" if quick else "full"
+    return all(size in known.get(name, {}) for name in names)
+
+
 def in_words(seconds: float) -> str:
     """Seconds as a person says them: `3 s`, `12 min`, `2.5 h`."""
     if seconds < 1:
@@ -49,7 +56,7 @@ def in_words(seconds: float) -> str:
 def updated(
     known: Mapping[str, Mapping[str, Mapping[str, float]]], folders: Iterable[Path]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The seconds with those of folders with results."""
+    """The seconds with those of folders with results; parts that were resumed took longer."""
     from nescio_papers.kit.records import whole
 
     new = {name: {part: dict(one) for part, one in parts.items()} for name, parts in known.items()}
@@ -58,7 +65,7 @@ def updated(
         size = "quick" if found["settings"]["quick"] else "full"
         parts = new.setdefault(found["experiment"], {})
         for name, record in found["parts"].items():
-            if not record["empty"]:
+            if not record["empty"] and not record["resumed"]:
                 parts.setdefault(name, {})[size] = record["seconds"]
     return new
 

@@ -1,7 +1,7 @@
 """Which experiments there are, what each needs, and how long it takes."""
 
 from nescio.core.registry import experiments
-from nescio_papers.kit.durations import expected, in_words
+from nescio_papers.kit.durations import expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment
 
 
@@ -29,5 +29,8 @@ def _takes(one: Experiment, *parts: str) -> str:
     """How long an experiment, or a part of it, takes, as far as that was measured."""
     sizes = {"in full": False, "with --quick": True}
     seconds = {way: expected(one, quick=quick, only=parts or None) for way, quick in sizes.items()}
-    said = [f"{in_words(took)} {way}" for way, took in seconds.items() if took]
+    said = []
+    for way, took in seconds.items():
+        least = "" if timed(one, quick=sizes[way], only=parts or None) else "at least "
+        said += [f"{least}{in_words(took)} {way}"] if took else []
     return ", ".join(said) or "not timed"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXPERIMENT, PART = "experiment", "part of an experiment"  # kinds of files
 LAYOUT = 2  # of results.json; 1 had no settings, no version and claims without facts
 NEEDED = ("title", "numbers", "figures", "comparisons", "claims", "text", "seconds")
-RECORD = (*NEEDED, "skipped", "empty", "version")
+RECORD = (*NEEDED, "skipped", "empty", "resumed", "version")
 OLDER = "older"  # the rule of a claim that was judged without facts
 OLD_WORDS = {"partly": IN_PART, "fails": FAILS}
 FIRST = {"quick": False, "seed": 0, "bits": False}  # settings of a results.json without any
@@ -97,8 +97,11 @@ class Records:
                 done[part.name] = stored[part.name]
         return done
 
-    def keep(self, part: Part, found: Findings, seconds: float) -> Record:
-        """Write what a part found: its figures, and last its record, which makes it done."""
+    def keep(self, part: Part, found: Findings, seconds: float, *, resumed: bool) -> Record:
+        """Write what a part found: its figures, and last its record, which makes it done.
+
+        resumed: whether some of its work was done before, so that the seconds are not all.
+        """
         path = self.folder / f"{part.name}.json"
         path.unlink(missing_ok=True)
         for name, figure in found.figures.items():
@@ -113,6 +116,7 @@ class Records:
             "seconds": round(seconds, 1),
             "skipped": dict(found.skipped),
             "empty": found.empty,
+            "resumed": resumed,
         }
         files = {name: file_digest(self.folder / name) for name in found.figures}
         save_manifest(path, {"kind": PART, **record, "files": files})
@@ -199,7 +203,8 @@ def _today(record: Mapping[str, Any], version: str | None) -> Record:
     """A record as it is written today; numbers are those that were measured."""
     missing = record["numbers"].get("absent")
     nothing = {record["title"]: missing} if isinstance(missing, str) else {}
-    full = {"skipped": nothing, "empty": bool(nothing), "version": version, **record}
+    usual = {"skipped": nothing, "empty": bool(nothing), "resumed": False, "version": version}
+    full = {**usual, **record}
     claims = [_today_claim(claim) for claim in record["claims"]]
     return {**{name: full[name] for name in RECORD}, "claims": claims}
 

@@ -1,18 +1,26 @@
 """Running an experiment: parts that are done are not run again, so a stopped one resumes."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nescio.core import NescioError, finite, make_folder, owned, unknown, write_atomically
+from nescio.core import (
+    NescioError,
+    finite,
+    load_manifest,
+    make_folder,
+    owned,
+    unknown,
+    write_atomically,
+)
 from nescio.core.running import progress
 from nescio_papers.kit.claims import judged
-from nescio_papers.kit.durations import expected, in_words
+from nescio_papers.kit.durations import expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment, Part, Settings
-from nescio_papers.kit.records import Record, Records, whole
+from nescio_papers.kit.records import EXPERIMENT, Record, Records, whole
 from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
 
 
@@ -41,6 +49,17 @@ class Reproduced:
         """Whether nothing that was asked for could be run."""
         return all(self.done[name]["empty"] for name in self.wanted)
 
+    @property
+    def kept_verdicts(self) -> tuple[str, ...]:
+        """Parts that this run did not run, and that are judged only when they are run."""
+        return tuple(
+            part.name
+            for part in self.records.experiment.parts
+            if part.judge is None
+            and part.name not in self.ran
+            and self.done.get(part.name, {}).get("claims")
+        )
+
     def told(self) -> str:
         """What was done, what was skipped and why, the verdicts, and where everything is."""
         folder, lines = self.records.folder, [self.records.experiment.title]
@@ -55,6 +74,8 @@ class Reproduced:
         claims = claims_in(self.done)
         if claims:
             lines.append(f"verdicts: {counted(claims)}")
+        if self.kept_verdicts:
+            lines.append(f"verdicts as they were when run: {', '.join(self.kept_verdicts)}")
         pictures = [name for record in self.done.values() for name in record["figures"]]
         if pictures:
             lines.append(f"pictures: {len(pictures)} in {folder}, such as {folder / pictures[0]}")
@@ -117,10 +138,11 @@ def reproduced(
 def _plan(experiment: Experiment, todo: Sequence[str], before: int, *, quick: bool) -> str:
     """What will be run, and how long that takes."""
     seconds = expected(experiment, quick=quick, only=todo)
+    least = "about" if timed(experiment, quick=quick, only=todo) else "at least"
     text = f"{experiment.name}: {len(todo)} part{'s' * (len(todo) > 1)} to run"
     if before:
         text += f", {before} done before"
-    return f"{text}; about {in_words(seconds)} on two cores" if seconds else text
+    return f"{text}; {least} {in_words(seconds)} on two cores" if seconds else text
 
 
 def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
@@ -130,10 +152,13 @@ def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
     folder: a folder with results.
     """
     place = Path(folder)
-    results = place / "results.json"
-    if not results.is_file():
+    results, about = place / "results.json", place / "experiment.json"
+    if about.is_file():  # of a run, which may have been stopped
+        stored: Mapping[str, Any] = load_manifest(about, EXPERIMENT)
+    elif results.is_file():
+        stored = whole(results)
+    else:
         raise NescioError(f"{results} is not there, so nothing can be judged; run the paper first")
-    stored = whole(results)
     settings = Settings(**stored["settings"], folder=place)
     with owned(place):
         records = Records(folder=place, experiment=experiment, settings=settings)
@@ -162,9 +187,10 @@ def _note(records: Records, part: Part) -> str:
 
 
 def _run(part: Part, records: Records) -> Record:
-    start = time.monotonic()
+    work, start = records.folder / part.name, time.monotonic()
+    resumed = work.is_dir() and any(work.iterdir())
     found = part.run(records.settings)
-    return records.keep(part, found, time.monotonic() - start)
+    return records.keep(part, found, time.monotonic() - start, resumed=resumed)
 
 
 def _finished(

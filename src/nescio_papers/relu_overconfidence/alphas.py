@@ -103,6 +103,7 @@ def row(result: Sequence[Alphas]) -> dict[str, Any]:
         "before_the_last_piece": _share(exact < radius),
         "mean_confidence_at_1": torch.cat([f.start for f in result]).mean().item(),
         "clipped_above": _share(clipped > CLIPPED),
+        "clipped_by_seed": [_share(f.clipped[f.exact.isfinite()] > CLIPPED) for f in result],
         "clipped_rays": len(clipped),
     }
 

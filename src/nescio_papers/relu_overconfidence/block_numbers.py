@@ -38,6 +38,11 @@ class BlockNumbers:
         """The names of the networks."""
         return list(self.stored["predictors"])
 
+    @property
+    def once(self) -> bool:
+        """Whether every network was trained with one seed."""
+        return self.stored.get("by_seed") == {}
+
     def rows(self, column: str) -> Mapping[str, Any]:
         """The rows of a network; none where it was not trained."""
         found: Mapping[str, Any] = self.stored["predictors"].get(column, {}).get("rows", {})

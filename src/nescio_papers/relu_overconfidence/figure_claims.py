@@ -38,19 +38,19 @@ def figure_claims(numbers: Numbers) -> list[Claim]:
 
 def _no_structure(number: str, name: str, found: Mapping[str, Sequence[float]]) -> Claim:
     usual = float(np.median(found["test"]))
-    alike = [value >= usual for value in found["near"]]
     return Claim(
         source=f"{SOURCE} {number}",
         sentence=f"Neither the noise nor the adversarial noise images show similarity to {name} "
         "images.",
         facts=[
             _share(
-                "share of adversarial noise that is as similar to a training image as half of the "
-                "test images are",
-                sum(alike),
-                len(alike),
+                f"share of {what} that is as similar to a training image as half of the test "
+                "images are",
+                sum(value >= usual for value in found[key]),
+                len(found[key]),
                 below=ALIKE,
             )
+            for key, what in (("noise", "noise"), ("near", "adversarial noise"))
         ],
         note="similarity: the largest correlation with a training image, colors aside; median: "
         f"noise {np.median(found['noise']):.2f}, adversarial noise {np.median(found['near']):.2f}, "

@@ -16,7 +16,6 @@ from nescio.losses import Loss
 PLAIN, CEDA, ACET = "plain", "CEDA", "ACET"
 NO_DECAY, LABELS = "plain, no decay", "adversarial labels"
 ACET_DRAWN, CEDA_DRAWN = "ACET, drawn images too", "CEDA, drawn images too"  # beside noise
-FIRST = "ACET, first stage"  # on the way to ACET, in no table
 ACET_40 = "ACET, 40 steps"  # the paper's attack in each training step
 LENET, LENET_ACET = "LeNet", "LeNet, ACET"  # the paper's network
 DECAY = 1e-4  # times the sum of all squared weights; the paper's 5e-4 is for 100 epochs
@@ -146,13 +145,6 @@ MNIST = Recipe(
     repeated=(PLAIN, CEDA, ACET, ACET_DRAWN),
 )  # fmt: skip
 COLOR_DECAY = 2.5e-4  # half of the paper's 5e-4, which torch's optimizers call the same decay
-LAST_STEP: Mapping[str, Any] = {
-    "attack": Ascent(radius=0.3, steps=8, step=0.3 / 8, best=False),
-    "form": "uniform",
-    "renew": 3,
-    "from_data": 0.5,
-    "finer": 20.0,
-}  # shows where a search ends, though it may have been at a more confident image before
 TUNED: Mapping[str, Any] = {
     "learning_rate": 0.05,
     "augment": [crops(4, edge="mirror"), mirrors()],
@@ -160,8 +152,7 @@ TUNED: Mapping[str, Any] = {
 COLOR = Recipe(
     words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
     "network, with the uniform form of the term, and crops without black edges; ACET sees noise as "
-    "it is beside attacked noise, its attack continues from visit to visit, and it is trained in "
-    "two stages: on the images where searches end, then on the most confident ones they met",
+    "it is beside attacked noise, and its attack continues from visit to visit",
     net=nets.resnet,
     options={
         "optimizer": "sgd",
@@ -173,17 +164,13 @@ COLOR = Recipe(
     losses={
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),
-        FIRST: on_noise_and_near(
-            decay=COLOR_DECAY, share=0.25, pool=512, weight_ramp=0.1, **LAST_STEP
-        ),
-        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=512, from_data=0.75),
+        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=512, weight_ramp=0.1),
     },
     columns=(PLAIN, CEDA, ACET),
-    start={CEDA: PLAIN, FIRST: PLAIN, ACET: FIRST},
+    start={CEDA: PLAIN, ACET: PLAIN},
     own={
         CEDA: {**TUNED, "epochs": 6},
-        FIRST: {**TUNED, "epochs": 24},
-        ACET: {**TUNED, "epochs": 10, "learning_rate": 0.02},
+        ACET: {**TUNED, "epochs": 22},
     },
 )
 WHOLE_NUMBERS = {**TUNED, "augment": [crops(4, edge="mirror")]}
@@ -192,8 +179,7 @@ NUMBERS = replace(
     options={**COLOR.options, "augment": [crops(4)], "epochs": 30},
     own={
         CEDA: {**WHOLE_NUMBERS, "epochs": 6},
-        FIRST: {**WHOLE_NUMBERS, "epochs": 28},
-        ACET: {**WHOLE_NUMBERS, "epochs": 10, "learning_rate": 0.02},
+        ACET: {**WHOLE_NUMBERS, "epochs": 26},
     },
 )
 RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}

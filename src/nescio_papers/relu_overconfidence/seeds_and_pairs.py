@@ -41,13 +41,12 @@ def over_seeds(each: Sequence[Interval], low: float = 0.0, high: float = 1.0) ->
     return Interval(whole.mean, max(low, whole.mean - below), min(high, whole.mean + above))
 
 
-def differences(first: Network, second: Network) -> dict[str, Interval]:
+def differences(first: Network, second: Network, *, same: bool = True) -> dict[str, Interval]:
     """Confidence, AUROC and accepted share of the first network less those of the second.
 
-    Paired, input by input, where both have the same; an attack may leave each its own, and then
-    there is no AUROC.
+    same: whether both have the same inputs: then they are paired. An attack may leave each its own,
+      and then there is no AUROC.
     """
-    same = len(first[1]) == len(second[1])
     sure = [expit(-far) for _, far in (first, second)]
     taken = [accepted(near, far) for near, far in (first, second)]
     found = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio import attacks
-from nescio.attacks import Judged, confidence
+from nescio.attacks import Judged, confidence, still_data
 from nescio.core import as_batch
 from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
 from nescio.evaluation.compare.confidence_task import REJECTED
@@ -91,6 +91,21 @@ def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
 
     text = f"confidence in a wrong class, the best of several attacks, {steps} halved steps each"
     return Stronger(f"{text}, misclassified, and {attack.description}", make, judge)
+
+
+def balls_with_data(noise: Tensor, images: Tensor, radius: float) -> float:
+    """The share of noise images around which a ball holds one of the images of the data.
+
+    noise: noise images, `(N, ...)`.
+    images: images of the data.
+    radius: radius of the balls, in the largest difference of a pixel.
+    """
+    span = images.max() - images.min()
+    held = torch.zeros(len(noise), dtype=torch.bool)
+    for one in images:
+        whole = one.expand_as(noise)
+        held |= still_data(whole, whole.clamp(noise - radius, noise + radius), span)
+    return held.double().mean().item()
 
 
 def without_gradient(model: Model, x: Tensor) -> float:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from nescio.core import kept
+from nescio.core import as_inputs, kept
 from nescio.evaluation import Comparison
 from nescio.metrics import Interval
 from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import InData
+from nescio_papers.kit.images import InData, evenly
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block, probes, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import budget
@@ -39,10 +39,13 @@ from nescio_papers.relu_overconfidence.seeds_and_pairs import (
 from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
+    balls_with_data,
     strong_noise,
     strong_samples,
     without_gradient,
 )
+
+STARTS = 500  # test images that the judge looks at
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,11 @@ def pair_of(block: Block, first: TableColumn, second: TableColumn) -> dict[str, 
     }
     for row in first.each[0]:
         each = [
-            differences((near.scores, one[row].scores), (beside.scores, other[row].scores))
+            differences(
+                (near.scores, one[row].scores),
+                (beside.scores, other[row].scores),
+                same=_complete(row, one) and _complete(row, other),
+            )
             for (near, beside), one, other in zip(data, first.each, second.each, strict=False)
             if min(len(one[row].scores), len(other[row].scores)) > 1
         ]
@@ -128,6 +135,13 @@ def pair_of(block: Block, first: TableColumn, second: TableColumn) -> dict[str, 
             if given and len(given) == len(data):
                 pairs.setdefault(row, {})[metric] = as_numbers(over_seeds(given, -1))
     return pairs
+
+
+def _complete(row: str, cells: Mapping[str, Any]) -> bool:
+    """Whether a row has all of its inputs: of adversarial samples, networks keep their own."""
+    if not row.startswith(ADVERSARIAL_SAMPLES):
+        return True
+    return len(cells[row].scores) == len(cells[ADVERSARIAL_SAMPLES].scores)
 
 
 def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
@@ -140,6 +154,13 @@ def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
         f"{ADVERSARIAL_NOISE}{STRONG}": strong_noise(noise, in_dist.test[0], sizes),
         f"{ADVERSARIAL_SAMPLES}{WRONG_CLASS}": strong_samples(samples, sizes.halving_steps),
     }
+
+
+def held_by_balls(settings: Settings, block: Block, in_dist: InData) -> float:
+    """The share of the attacked noise whose ball holds a test image, of those that are judged."""
+    attack = probes(block, in_dist, budget(settings), settings)[ADVERSARIAL_NOISE]
+    images = as_inputs(evenly(in_dist.test[0], STARTS))
+    return balls_with_data(attack.ood.take(attack.count), images, attack.radius)
 
 
 def _dead(

@@ -1,7 +1,8 @@
 """What Hein et al. (2019) say about table 2, judged by the stored numbers."""
 
 from collections.abc import Mapping
-from math import inf, isfinite
+from dataclasses import replace
+from math import inf, isfinite, nan
 from typing import Any
 
 from nescio.conformal import binomial_interval
@@ -40,6 +41,8 @@ def _always(name: str, columns: Numbers) -> Claim:
         reached = binomial_interval(
             round((1 - numbers["never"]) * numbers["rays"]), numbers["rays"]
         )
+        if numbers is one["grid"]:  # what it does not reach may be reached beyond it
+            reached = replace(reached, high=1.0)
         facts.append(limit(f"{column}: share that gets there", reached, above=0.99, form=".1%"))
     return Claim(
         source=f"{SOURCE} ({name})",
@@ -110,8 +113,10 @@ def _fewer(name: str, columns: Numbers) -> Claim:
 
 def _ratio(what: str, first: Interval, second: Interval, above: float) -> Fact:
     """One median over another, with the widest interval of the two."""
-    if not isfinite(first.low):  # most rays never get there
+    if not isfinite(first.low) and isfinite(second.high):
         return exactly(what, inf, why="more than half never get there", above=above)
+    if not isfinite(first.low):  # of neither is it known
+        return fact(what, nan, (nan, nan), above=above)
     ends = first.low / second.high, first.high / second.low
     value = first.value / second.value
     return fact(what, value, ends, above=above)

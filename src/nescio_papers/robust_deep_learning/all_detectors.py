@@ -117,11 +117,13 @@ def _block(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
 def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> Comparison:
     sizes = budget(settings)
 
+    rows = ood_data(block, in_dist, sizes, settings.seed)
+
     def make() -> Comparison:
         return compare(
             model,
             in_dist.test,
-            ood_data(block, in_dist, sizes, settings.seed),
+            rows,
             train=in_dist.train,
             near=near(block),
             detectors={"all": "all", COMBINED: combination()},
@@ -133,7 +135,7 @@ def _table(settings: Settings, block: Block, in_dist: InData, model: Model) -> C
         )
 
     folder = folder_of(settings, PART) / f"{slug(block.name)}--{weights_digest(model)[:12]}"
-    return compared(folder, model, sizes, make)
+    return compared(folder, model, sizes, rows, make)
 
 
 def combination() -> Callable[[Activations], Detector]:

@@ -108,6 +108,8 @@ def run(settings: Settings) -> Findings:
                   "the marked epoch is taken. Dotted: the maximum probability."},
         comparisons=[row for name, one in found.items() for row in _comparisons(name, one)],
         text="\n\n".join([plateau_text(found, sizes.patience), whole.text]).strip(),
+        skipped=whole.skipped,
+        empty=whole.empty,
     )  # fmt: skip
 
 

@@ -115,11 +115,13 @@ def _compared(
 ) -> Comparison:
     sizes = budget(settings)
 
+    rows = ood_data(block, in_dist, sizes, settings.seed)
+
     def make() -> Comparison:
         return compare(
             model,
             in_dist.test,
-            ood_data(block, in_dist, sizes, settings.seed),
+            rows,
             detectors=["msp"],
             name=block.name,
             resamples=0,
@@ -127,7 +129,7 @@ def _compared(
             progress=False,
         )
 
-    return compared(folder, model, sizes, make)
+    return compared(folder, model, sizes, rows, make)
 
 
 def _text(result: Numbers, missing: Mapping[str, str]) -> str:
@@ -224,7 +226,7 @@ def losses_of(rows: Mapping[str, Mapping[str, Numbers]]) -> tuple[int, int]:
         cell["high"] < plain[row]["low"]
         for shown, cells in rows.items()
         for row, cell in cells.items()
-        if shown not in (PLAIN, row)
+        if shown not in (PLAIN, row) and row in plain
     ]
     return sum(pairs), len(pairs)
 

@@ -1,6 +1,6 @@
 """Networks and comparisons of a run, each kept in its own folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch import nn
 from nescio import nets
 from nescio.core import NescioError, digest
 from nescio.evaluation import Comparison
+from nescio.evaluation.compare.ood_inputs import Probe, describe
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
@@ -53,9 +54,15 @@ def trained(
     )
 
 
-def compared(folder: Path, model: Model, key: Any, make: Callable[[], Comparison]) -> Comparison:
-    """A comparison that was kept for the same weights and key, or a new one, kept."""
-    mark = [weights_digest(model), str(key)]
+def compared(
+    folder: Path, model: Model, key: Any, rows: Mapping[str, Probe], make: Callable[[], Comparison]
+) -> Comparison:
+    """A comparison that was kept for the same weights, key and OOD sets, or a new one, kept.
+
+    rows: the OOD sets, as `compare` takes them: one may have come since.
+    """
+    sets = [f"{name}: {describe(row)}" for name, row in rows.items()]
+    mark = [weights_digest(model), str(key), *sets]
     try:
         outcome = Comparison.load(folder)
         if outcome.about.key == mark:

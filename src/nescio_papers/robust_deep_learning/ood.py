@@ -117,8 +117,9 @@ def _gain(comparison: Comparison, name: str, row: str) -> dict[str, float]:
 def _compared(settings: Settings, model: Model, in_dist: InData, index: int) -> Comparison:
     sizes = budget(settings)
     folder = folder_of(settings, PART) / f"mnist-detectors-{index}"
+    rows = ood_data(BLOCKS["MNIST"], in_dist, sizes, settings.seed)
     return compared(
-        folder, model, sizes, lambda: _table(settings, model, in_dist, whole=index == 0)
+        folder, model, sizes, rows, lambda: _table(settings, model, in_dist, whole=index == 0)
     )
 
 

@@ -43,6 +43,7 @@ PICTURE, CURVES = "stability-adversarial.png", "stability-changes.png"
 LEVELS = (0.5, 1, 2, 3, 4, 6, 8)  # of 255
 STATED = 8 / 255  # the radius of the claims
 LEARNED = 0.7  # accuracy
+AS_SURE = 0.01  # of confidence: what is no less
 SHOWN = 6
 
 
@@ -174,7 +175,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 between(
                     "confidence in the wrong answer less that in the right one before,",
                     numbers["more_confident"],
-                    above=0,
+                    above=-AS_SURE,
                     form="+.1%",
                 )
             ],

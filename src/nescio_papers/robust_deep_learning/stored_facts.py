@@ -4,7 +4,7 @@ Where a number or its interval is missing, as after a quick run, the fact is lef
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nescio.conformal import binomial_interval
@@ -129,14 +129,22 @@ def simultaneous(one: Stored, count: int) -> Stored:
 
 
 def smallest(found: Sequence[Stored]) -> Stored:
-    """The smallest of several numbers, with an interval that allows for the choice."""
-    if not found:
-        return UNKNOWN
-    return simultaneous(min(found, key=lambda one: number(one["value"])), len(found))
+    """The smallest of several numbers, with an interval that allows for the choice.
+
+    If all of the widened intervals are right, it is between the lowest of their lower and the
+    lowest of their upper ends. Where one number is not known, nor is the smallest.
+    """
+    return _extreme(found, min)
 
 
 def largest(found: Sequence[Stored]) -> Stored:
     """The largest of several numbers, with an interval that allows for the choice."""
-    if not found:
+    return _extreme(found, max)
+
+
+def _extreme(found: Sequence[Stored], pick: Callable[[list[float]], float]) -> Stored:
+    every = [simultaneous(one, len(found)) for one in found]
+    ends = {key: [number(one[key]) for one in every] for key in UNKNOWN}
+    if not every or any(map(math.isnan, ends["value"])):
         return UNKNOWN
-    return simultaneous(max(found, key=lambda one: number(one["value"])), len(found))
+    return {key: pick(values) for key, values in ends.items()}

@@ -49,7 +49,9 @@ def _longer(gains: Numbers) -> Claim:
         sentence="Networks are trained for 40 epochs, 20 for protein (our question: is that "
         "enough?)",
         facts=[
-            _interval(f"NLL gained by epochs chosen on validation, {name}", own["gain"], own, 0.0)
+            _interval(
+                f"NLL gained by epochs chosen on validation, {name}", own["gain"], own, COMPETITIVE
+            )
             for name, own in gains.items()
         ],
     )

@@ -51,7 +51,8 @@ def test_a_fact_is_judged_over_its_whole_interval(interval, limit, word):
         ([HIGH, UNSURE], [], "open"),
         ([LOW, UNSURE], [], "open"),
         ([HIGH], [LOW], "not reached here"),
-        ([LOW], [UNSURE], "not reached here"),
+        ([LOW], [UNSURE], "open"),
+        ([HIGH], [UNSURE, LOW], "not reached here"),
     ],
 )
 def test_a_verdict_follows_the_facts(facts, needs, word):

@@ -201,4 +201,6 @@ def test_nothing_to_judge_is_said(lab, tmp_path):
         judge_experiment(lab.experiment, tmp_path)
     result = CliRunner().invoke(main, ["reproduce", "uci", "--judge-only", "--again"])
     assert result.exit_code != 0
-    assert "leave --part and --again out" in result.output
+    assert "--again: --judge-only runs no part; leave it out" in result.output
+    result = CliRunner().invoke(main, ["reproduce", "uci", "--judge-only", "--seed", "1"])
+    assert "--seed: --judge-only runs no part" in result.output

@@ -141,7 +141,7 @@ def test_networks_that_learned_nothing_are_not_judged():
 
 def test_similar_noise_is_seen_and_absent_numbers_are_left_out():
     assert figure_claims(numbers_of((1.0, 0.1, 0.1), (0, 0, 900), 0.95))[0].verdict == (
-        "does not hold"
+        "holds in part"  # of noise it is so, of adversarial noise not
     )
     assert figure_claims({"missing": {"MNIST": "not at hand"}}) == []
 

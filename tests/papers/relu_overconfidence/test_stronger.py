@@ -13,6 +13,7 @@ from nescio_papers.relu_overconfidence.budgets import QUICK
 from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
+    balls_with_data,
     strong_noise,
     strong_samples,
     without_gradient,
@@ -87,3 +88,11 @@ def test_descriptions_hold_what_changes_the_inputs():
     assert len(set(texts)) == 5
     assert "step=0.03," in texts[0]  # 20 steps that cross the ball
     assert STRONG != WRONG_CLASS
+
+
+def test_balls_that_hold_an_image_of_the_data_are_counted():
+    noise = torch.tensor([[0.5, 0.5], [0.1, 0.1], [0.9, 0.1]])
+    data = torch.tensor([[0.3, 0.7], [0.0, 1.0]])
+    assert balls_with_data(noise, data, 0.2) == pytest.approx(1 / 3)
+    assert balls_with_data(noise, data, 0.199) == pytest.approx(1 / 3)  # hardly changed
+    assert balls_with_data(noise, data, 0.1) == 0.0

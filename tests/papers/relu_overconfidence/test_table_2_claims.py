@@ -37,6 +37,19 @@ def test_claims_on_factors_follow_the_numbers():
     assert verdicts("CIFAR-10", plain=same, CEDA=less, ACET=less)[1] == FAILS
 
 
+def test_two_factors_that_are_not_found_are_not_compared():
+    few, never = column(1.5, 0.99), column(math.inf, 0.0)
+    assert verdicts("MNIST", plain=never, CEDA=never, ACET=never)[1] == "open"
+    unsure = {**never, "median": 5.0, "median_interval": [4.0, None]}
+    assert verdicts("MNIST", plain={**unsure, "grid": unsure}, CEDA=never, ACET=never)[1] == "open"
+    assert verdicts("MNIST", plain=few, CEDA=never, ACET=never)[1] == HOLDS
+
+
+def test_what_a_grid_does_not_reach_may_lie_beyond_it():
+    never = {**column(math.inf, 0.0), "rays": 2}
+    assert verdicts("SVHN", plain=never, CEDA=never, ACET=never)[0] == "open"
+
+
 def test_a_small_share_cannot_be_much_less():
     """0.3 % against none says nothing."""
     small, none = column(8.0, 0.003), column(40.0, 0.0)

@@ -68,3 +68,16 @@ def test_the_extreme_of_several_has_a_wider_interval():
     assert simultaneous(one, 1) == one
     assert math.isnan(smallest([])["value"])
     assert math.isnan(largest([])["value"])
+
+
+def test_what_is_missing_leaves_the_smallest_open_in_any_order():
+    known, missing = ends(0.5, 0.4, 0.6), ends(None, None, None)
+    for found in ([known, missing], [missing, known], []):
+        assert math.isnan(smallest(found)["value"])
+        assert between("x", largest(found), below=0.9).verdict == "open"
+
+
+def test_a_wide_interval_counts_though_its_number_is_not_the_smallest():
+    found = smallest([ends(0.5, 0.45, 0.55), ends(0.6, 0.1, 1.1)])
+    assert found["value"] == 0.5
+    assert found["low"] < 0.1
