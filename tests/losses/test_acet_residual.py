@@ -142,12 +142,12 @@ def test_the_network_chooses_the_search() -> None:
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
     found = []
     for step in range(12):
-        search = _search(None, True, None, None, None, None, None, None, steps=8)
+        search = _search(None, True, None, None, None, None, None, 0.0, None, steps=8)
         found.append(search.drawn(0, step).size)
     assert max(found) <= 0.3 / 8
     assert min(found) >= 0.3 / 8 / 20
     assert max(found) / min(found) > 4
-    fixed = _search(None, True, None, None, None, None, None, 1.0, steps=8)
+    fixed = _search(None, True, None, None, None, None, None, 0.0, 1.0, steps=8)
     assert fixed.drawn(0, 0) == fixed.ascent
 
 
@@ -162,6 +162,16 @@ def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
     points, centers, batch = looked_at(normalized, from_data=0.0)
     assert not torch.allclose(points[0], expected.clamp(0, 1), atol=1e-2)
     assert ((points[0] - centers).abs() <= 0.3 + 1e-6).all()
+
+
+def test_searches_start_at_the_nearest_training_inputs_that_are_not_in_the_ball() -> None:
+    points, centers, batch = looked_at(normalized, from_data=1.0, nearest=1.0)
+    for member in range(2):
+        for point, center in zip(points[0][member], centers[member], strict=True):
+            inside = (batch.x[member] - center).clamp(-0.3, 0.3) + center
+            far = (inside - batch.x[member]).abs().mean(-1)
+            best = far.masked_fill(far < 0.01, torch.inf).argmin()
+            assert torch.allclose(point, inside[best].clamp(0, 1), atol=1e-6)
 
 
 def test_the_weight_grows() -> None:
@@ -188,6 +198,7 @@ def test_the_weight_grows() -> None:
     [
         ({"weight_ramp": 1.5}, "weight_ramp"),
         ({"from_data": -0.1}, "from_data"),
+        ({"nearest": 1.5}, "nearest"),
         ({"renew": -1}, "renew"),
         ({"finer": 0.5}, "finer"),
         ({"renew": 2.5}, "renew"),

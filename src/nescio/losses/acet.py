@@ -17,6 +17,7 @@ distribution p - 1/C.
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -44,6 +45,7 @@ from nescio.nets.stack import Forward
 POOL = 3000  # inputs that take turns
 STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
+Begin: TypeAlias = tuple[Tensor, Tensor]  # perturbations, and how far they are from their inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ class Hunt:
     form: Form
     renew: int | None
     from_data: float
+    nearest: float
     finer: float
 
     def drawn(self, seed: int, step: int) -> Ascent:
@@ -71,9 +74,10 @@ class Hunt:
     @property
     def description(self) -> str:
         """The options in words that tell two searches apart."""
+        near = f", nearest={self.nearest}" if self.nearest else ""
         return (
             f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
-            f"renew={self.renew}, from_data={self.from_data}, finer={self.finer}"
+            f"renew={self.renew}, from_data={self.from_data}{near}, finer={self.finer}"
         )
 
 
@@ -93,6 +97,7 @@ def acet(
     pool: int | None = None,
     renew: int | None = None,
     from_data: float | None = None,
+    nearest: float = 0.0,
     finer: float | None = None,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
@@ -128,11 +133,13 @@ def acet(
     renew: number of visits after which an input of the pool gives way to another one; 0: never.
     from_data: share of the inputs whose search starts at a training input of the step, cut into the
       ball; the others start anywhere in it.
+    nearest: share of those that start at the training input of the step that is nearest to the
+      ball, and not in it; the others start at any.
     finer: each training step draws the length of the attack's steps, from that of `attack` down to
       one `finer` times shorter; 1: always the same.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    asked = (free, ramp, form, renew, from_data, finer)
+    asked = (free, ramp, form, renew, from_data, nearest, finer)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     for one in (plain, deep):
         _check(one, keep, weight_ramp)
@@ -186,6 +193,7 @@ def _search(
     form: Form | None,
     renew: int | None,
     from_data: float | None,
+    nearest: float,
     finer: float | None,
     *,
     steps: int,
@@ -206,6 +214,7 @@ def _search(
         form=form or ("uniform" if steps else "max"),
         renew=(RENEW * deep if renew is None else renew) or None,
         from_data=FROM_DATA * deep if from_data is None else from_data,
+        nearest=nearest,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
 
@@ -226,14 +235,38 @@ def _begun(
     numbers = [torch.rand(1 + features, count, generator=g) for g in rng.generators("fresh")]
     drawn = torch.stack(numbers).to(center)
     anywhere = radius * (2 * drawn[:, 1:].transpose(1, 2).reshape(center.shape) - 1)
-    partner = torch.arange(center.shape[1], device=center.device) % batch.x.shape[1]
-    data = batch.numbers[:, partner]
-    there = (data - center).clamp(-radius, radius)
-    known = still_data(data, center + there, _span(batch), lead=2)
     wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
-    chosen = (drawn[:, 0] < search.from_data) & ~known
+    there, lack = _towards(batch, center, radius, 0)
+    if search.nearest:
+        near = drawn[:, 0] < search.from_data * search.nearest
+        there, lack = _nearest(batch, center, radius, near, (there, lack))
+    chosen = (drawn[:, 0] < search.from_data) & lack.isfinite()
     begun = torch.where(chosen.view(wide), there, anywhere)
     return torch.where(turn.fresh.to(center.device).view(wide), begun, moves)
+
+
+def _towards(batch: Batch, center: Tensor, radius: float, shift: int) -> Begin:
+    """Perturbations towards training inputs of the step, cut into the ball, and what they lack.
+
+    The latter is infinite where the ball leaves the input as it is: that is data.
+
+    shift: which training input each OOD input gets.
+    """
+    count, samples = center.shape[1], batch.x.shape[1]
+    data = batch.numbers[:, (torch.arange(count, device=center.device) + shift) % samples]
+    moves = (data - center).clamp(-radius, radius)
+    lack = (data - center - moves).abs().flatten(2).mean(2)
+    return moves, lack.masked_fill(still_data(data, center + moves, _span(batch), lead=2), math.inf)
+
+
+def _nearest(batch: Batch, center: Tensor, radius: float, near: Tensor, begin: Begin) -> Begin:
+    """The same for the training inputs nearest to the ball, where `near`; elsewhere `begin`."""
+    wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
+    for shift in range(1, batch.x.shape[1]):
+        moves, lack = _towards(batch, center, radius, shift)
+        closer = near & (lack < begin[1])
+        begin = torch.where(closer.view(wide), moves, begin[0]), lack.where(closer, begin[1])
+    return begin
 
 
 def _span(batch: Batch) -> Tensor:
@@ -296,10 +329,11 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
         raise NescioError(
             f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
         )
-    if not 0 <= weight_ramp <= 1 or not 0 <= search.from_data <= 1:
+    shares = (weight_ramp, search.from_data, search.nearest)
+    if not all(0 <= share <= 1 for share in shares):
         raise NescioError(
-            "weight_ramp and from_data are shares, from 0 to 1, got "
-            f"{weight_ramp} and {search.from_data}"
+            "weight_ramp, from_data and nearest are shares, from 0 to 1, got "
+            f"{', '.join(map(str, shares))}"
         )
     if not 1 <= search.finer < math.inf:
         raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
