@@ -289,6 +289,7 @@ def test_they_work_where_gradients_are_off():
     ("options", "said"),
     [
         ({"starts": torch.rand(3, 7)}, "starts must be inputs of the same shape"),
+        ({"starts": 255 * HALF + 1}, "the starts range from 128.5"),
         ({"restarts": 0}, "restarts must be a whole number, at least 1, got 0"),
         ({"data_starts": True}, "data_starts must be a whole number"),
         ({"classes": 1.5}, "classes must be a whole number"),

@@ -228,3 +228,9 @@ def _stopping(loss, step):
         return loss.step(forward, batch, rng)
 
     return replace(loss, step=stop)
+
+
+def test_noise_in_the_place_of_the_loss_is_refused() -> None:
+    noise = uniform((FEATURES,), seed=1)
+    with pytest.raises(NescioError, match=r"first argument is the loss on the data"):
+        losses.acet(noise, noise)

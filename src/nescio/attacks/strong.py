@@ -98,6 +98,7 @@ def strong_noise(
     }
     if starts is not None:
         data = _pool(starts, inputs)
+        ways.ascent.check(data, what="starts")
         searches[FROM_DATA] = partial(ways.from_data, sure, data, count=data_starts, **halved)
     searches[CLASSES] = partial(ways.class_by_class, source, count=classes, **halved)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}

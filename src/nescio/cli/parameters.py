@@ -24,6 +24,16 @@ class AtLeast(click.IntRange):
     def _describe_range(self) -> str:
         return ""
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; one that is too small says from where on."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "range" not in error.message:
+                raise
+            said = f"{value} is too small; {self.min} or more"
+            raise click.BadParameter(said, ctx, param) from None
+
 
 COUNT, POSITIVE, PATH = AtLeast(min=0), AtLeast(min=1), click.Path()
 

@@ -69,7 +69,7 @@ def reproduce(
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
     if judge_only:
-        opt.refuse_others("--judge-only runs no part; leave it out", "judge_only", "quick")
+        opt.refuse_others("not for --judge-only, which runs nothing", "judge_only", "quick")
         click.echo(judge_experiment(chosen, folder).told())
         return
     opt.resumable()

@@ -329,12 +329,10 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
         raise NescioError(
             f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
         )
-    shares = (weight_ramp, search.from_data, search.nearest)
-    if not all(0 <= share <= 1 for share in shares):
-        raise NescioError(
-            "weight_ramp, from_data and nearest are shares, from 0 to 1, got "
-            f"{', '.join(map(str, shares))}"
-        )
+    shares = {"weight_ramp": weight_ramp, "from_data": search.from_data, "nearest": search.nearest}
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise NescioError(f"{name} is a share, from 0 to 1, got {share}")
     if not 1 <= search.finer < math.inf:
         raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
     renew = search.renew

@@ -175,6 +175,11 @@ def check(
     base: Loss, ood: object, weight: float, form: str, share: float, pool: int | None
 ) -> None:
     """Refuse options that make no sense together."""
+    if not isinstance(base, Loss):
+        raise NescioError(
+            f"the first argument is the loss on the data, such as losses.nll(), got "
+            f"{type(base).__name__}"
+        )
     if not isinstance(ood, OODSource):
         raise NescioError(
             "ood must be an OOD source, such as data.ood.paper_noise(x), got "

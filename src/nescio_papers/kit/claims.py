@@ -84,7 +84,8 @@ class Fact:
         side, limit = ("above", self.above) if self.above is not None else ("below", self.below)
         assert limit is not None
         bound = f"{100 * limit:g} %" if self.form.endswith("%") else f"{limit:g}"
-        return f"{self.what} {self._found}, expected {side} {bound}"
+        colon = ":" * self.what[-1:].isdigit()  # two numbers do not run into one
+        return f"{self.what}{colon} {self._found}, expected {side} {bound}"
 
     @property
     def _found(self) -> str:

@@ -13,7 +13,7 @@ from nescio import data
 from nescio.core import NescioError
 from nescio.data import Dataset
 from nescio.data.dataset import Part
-from nescio.data.sets.catalogue import home, how_to_get, root
+from nescio.data.sets.catalogue import SETTING, entry, home, how_to_get, root
 from nescio.evaluation.compare import Absent
 
 WHOLE = {"validation": 0}  # no training images set apart
@@ -85,7 +85,10 @@ def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
     try:
         return data.load(name, **options)
     except NescioError as error:
-        return Absent(how_to_get(name) if home(name) is None else str(error))
+        if home(name) is not None:
+            return Absent(str(error))
+        missing = f"{SETTING} names no folder that holds a folder {entry(name).folders[0]}"
+        return Absent(f"{missing}; {how_to_get(name)}")
 
 
 def spread(part: Part, most: int | None) -> Part:

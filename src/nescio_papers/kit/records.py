@@ -79,21 +79,20 @@ class Records:
             save_manifest(self.about, {"kind": EXPERIMENT, **mine})
             return
         if {name: theirs.get(name) for name in mine} != mine:
+            there, here = _in_words(theirs), _in_words(mine)
             raise NescioError(
-                f"{self.folder} holds {theirs.get('experiment')} with {theirs.get('settings')}, "
-                f"not {self.experiment.name} with {mine['settings']}; choose another folder with "
-                "--out"
+                f"{self.folder} holds {there}, not {here}; choose another folder with --out"
             )
 
     def read(self) -> dict[str, Record]:
         """The records of all parts that are done, by name."""
-        stored = whole(self.results)["parts"] if self.results.exists() else {}
+        stored = whole(self.results)["parts"] if self.published else {}  # else made from the parts
         done = {}
         for part in self.experiment.parts:
             path = self.folder / f"{part.name}.json"
             if path.exists():
                 done[part.name] = of_part(path)
-            elif self.published and part.name in stored:
+            elif part.name in stored:
                 done[part.name] = stored[part.name]
         return done
 
@@ -219,6 +218,14 @@ def _today_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chosen(settings: Settings) -> dict[str, Any]:
     return {"quick": settings.quick, "seed": settings.seed, "bits": settings.bits}
+
+
+def _in_words(about: Mapping[str, Any]) -> str:
+    """Whose results, and how they were made."""
+    chosen = about.get("settings") or {}
+    size = "a quick run" if chosen.get("quick") else "the full run"
+    unit = "bits" if chosen.get("bits") else "nats"
+    return f"{about.get('experiment')} ({size}, seed {chosen.get('seed')}, {unit})"
 
 
 def _fingerprint(parts: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def test_a_folder_of_results_alone_is_a_store_and_stays_one(lab, published):
     assert lab.ran == []
     assert read(published) == before
     assert sorted(path.name for path in published.iterdir()) == FILES
-    with pytest.raises(NescioError, match="holds lab with .* choose another folder"):
+    with pytest.raises(NescioError, match="holds lab .* choose another folder"):
         run_experiment(lab.experiment, published, settings=Settings(seed=1))
 
 
@@ -196,11 +196,28 @@ def test_results_that_cannot_be_read_are_refused_and_left_as_they_are(lab, publi
     assert (published / "results.json").read_bytes() == before
 
 
+def test_a_damaged_results_file_of_a_run_is_made_again_from_its_parts(lab, tmp_path):
+    run_experiment(lab.experiment, tmp_path)
+    whole = (tmp_path / "results.json").read_bytes()
+    (tmp_path / "results.json").write_bytes(whole[:100])
+    told = judge_experiment(lab.experiment, tmp_path).told()
+    assert (tmp_path / "results.json").read_bytes() == whole
+    assert "verdicts as they were when run: words" in told
+
+
+def test_another_run_in_the_folder_is_named_in_words(lab, tmp_path):
+    run_experiment(lab.experiment, tmp_path)
+    with pytest.raises(
+        NescioError, match=r"holds lab \(the full run, seed 0, nats\), not lab \(a q"
+    ):
+        run_experiment(lab.experiment, tmp_path, settings=Settings(quick=True))
+
+
 def test_nothing_to_judge_is_said(lab, tmp_path):
     with pytest.raises(NescioError, match="nothing can be judged; run the paper first"):
         judge_experiment(lab.experiment, tmp_path)
     result = CliRunner().invoke(main, ["reproduce", "uci", "--judge-only", "--again"])
     assert result.exit_code != 0
-    assert "--again: --judge-only runs no part; leave it out" in result.output
+    assert "--again: not for --judge-only" in result.output
     result = CliRunner().invoke(main, ["reproduce", "uci", "--judge-only", "--seed", "1"])
-    assert "--seed: --judge-only runs no part" in result.output
+    assert "--seed: not for --judge-only" in result.output
