@@ -176,8 +176,8 @@ def _improve(found: BlockNumbers) -> Claim | None:
     for name in (CEDA, ACET):
         better, worse = (sum(_sure(found, name, row)[k] for row in rows) for k in (0, 1))
         what = (
-            f"share of {len(rows)} sets on which {name} is better in both; surely {better}, surely "
-            f"not {worse}:"
+            f"share of {len(rows)} sets on which {name} is better in both (surely {better}, surely "
+            f"not {worse}):"
         )
         ends = better / len(rows), 1 - worse / len(rows)
         if ends[0] == ends[1]:
