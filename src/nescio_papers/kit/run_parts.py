@@ -79,7 +79,9 @@ class Reproduced:
         pictures = [name for record in self.done.values() for name in record["figures"]]
         if pictures:
             lines.append(f"pictures: {len(pictures)} in {folder}, such as {folder / pictures[0]}")
-        lines += [f"long tables: {folder / f'{name}.md'}, ..." for name in list(self.done)[:1]]
+        pages = [folder / f"{name}.md" for name in self.wanted if not self.done[name]["empty"]]
+        if pages:
+            lines.append(f"long tables: {pages[0]}{', ...' * (len(pages) > 1)}")
         lines.append(f"numbers: {self.records.results}")
         return "\n".join([*lines, f"summary: {self.summary}"])
 

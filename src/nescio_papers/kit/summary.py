@@ -18,8 +18,8 @@ WORDS = 700  # characters of a part's text in it
 RULE = (
     "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
     "*does not hold* where none is, and *holds in part* where some are; it is *open* where a limit "
-    "is inside an interval or the run was quick, and was *not reached here* where what it "
-    "presupposes failed."
+    "is inside an interval, a number is missing, or the run was quick, and was *not reached here* "
+    "where what it presupposes failed."
 )
 WORST_FIRST = (FAILS, NOT_REACHED, IN_PART)
 OLDER_RULE = "Claims marked *older rule* were judged without intervals, by an earlier version."
@@ -84,11 +84,14 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
             "Numbers of samples, seeds and epochs in the text are those of a full run. A quick run "
             "judges nothing: every verdict is open."
         )
-    versions: dict[str, list[str]] = {}
+    versions: dict[str | None, list[str]] = {}
     for name, record in done.items():
-        versions.setdefault(record["version"] or "an earlier version", []).append(name)
+        versions.setdefault(record["version"], []).append(name)
     if len(versions) > 1:
-        said = [f"{', '.join(names)} with nescio {one}" for one, names in versions.items()]
+        said = [
+            f"{', '.join(names)} with {f'nescio {one}' if one else 'an earlier version'}"
+            for one, names in versions.items()
+        ]
         yield f"Parts were measured with different versions: {'; '.join(said)}."
     missing = [part.name for part in experiment.parts if part.name not in done]
     if missing:
