@@ -16,7 +16,8 @@ Source: Nicolas Thome, Robust Deep Learning (slides of the course Foundations of
 The table has every slide in order: what it claims, and what was measured for each claim, with the
 verdict in bold, or why there is nothing to measure. *Part* is what
 `nescio reproduce robust-deep-learning --part NAME` runs; figures, tables and intervals are in
-[summary.md](summary.md), numbers in [results.json](results.json). Where a slide is wrong,
+the pages that [summary.md](summary.md) names, numbers in [results.json](results.json). Where a
+slide is wrong,
 [errata.md](../errata.md) has the right form; numbers in brackets are those of that page.
 
 | slide | what it claims | part | what was measured |
