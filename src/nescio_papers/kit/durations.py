@@ -29,17 +29,19 @@ def expected(experiment: Experiment, *, quick: bool, only: Iterable[str] | None 
     quick: whether it is a quick run.
     only: names of parts; by default all.
     """
-    names = [part.name for part in experiment.parts] if only is None else list(only)
-    known = measured().get(experiment.name, {})
-    size = "quick" if quick else "full"
-    return sum(known.get(name, {}).get(size, 0.0) for name in names)
+    return sum(one for one in _each(experiment, quick, only) if one is not None)
 
 
 def timed(experiment: Experiment, *, quick: bool, only: Iterable[str] | None = None) -> bool:
     """Whether all of the parts were measured; as `expected`."""
-    names = [part.name for part in experiment.parts] if only is None else list(only)
+    return None not in _each(experiment, quick, only)
+
+
+def _each(experiment: Experiment, quick: bool, only: Iterable[str] | None) -> list[float | None]:
+    """The seconds of each part; None: never measured."""
+    names = [part.name for part in experiment.parts] if only is None else only
     known, size = measured().get(experiment.name, {}), "quick" if quick else "full"
-    return all(size in known.get(name, {}) for name in names)
+    return [known.get(name, {}).get(size) for name in names]
 
 
 def in_words(seconds: float) -> str:

@@ -130,8 +130,7 @@ def of_seed(column: str, seed: int) -> str:
 def difference(settings: Settings, block: Block, in_dist: InData) -> str:
     """What differs from the paper's networks, in words."""
     recipe, images = RECIPES[block.name], len(in_dist.train[0])
-    named = dict.fromkeys((*recipe.columns, *recipe.start.values()))  # stages too
-    plans = {column: plan_of(settings, block, column) for column in named}
+    plans = {column: plan_of(settings, block, column) for column in recipe.columns}
     usual = plans[PLAIN].epochs
     words = f"{recipe.words}, {images:,} training images, {usual} of 100 epochs"
     others = [
