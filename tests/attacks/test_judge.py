@@ -107,18 +107,36 @@ def test_a_region_around_data_is_found_only_from_the_data():
     assert strong_noise(two(around), HALF, starts=torch.rand(20, WIDE)).blind.all()
 
 
-def test_data_in_a_ball_are_not_noise():
-    """A network that is sure of them is right; what the ball changes may be started from."""
+def test_who_names_data_in_a_ball_right_is_right():
+    """A region around an image: it counts by itself, and not where the answer is its label."""
     image = torch.rand(1, WIDE, generator=torch.Generator().manual_seed(1)) * 0.5 + 0.25
 
     def around(x):
         far = (x - image).abs().mean(1)
         return torch.where(far < 0.05, 4 * (1 - far / 0.05), torch.zeros(()))
 
-    assert strong_noise(two(around), HALF, starts=image).blind.all()
-    other = torch.where(torch.arange(WIDE) % 8 == 0, 1.0, image)  # moved by 0.025 on average
-    found = strong_noise(two(around), HALF, starts=torch.cat([image, other]))
-    assert found.wins == {FROM_DATA: 4}
+    right, wrong = torch.tensor([0]), torch.tensor([1])
+    alone = strong_noise(two(around), HALF, starts=image)
+    misread = strong_noise(two(around), HALF, starts=(image, wrong))
+    read = strong_noise(two(around), HALF, starts=(image, right))
+    assert alone.wins == misread.wins == {FROM_DATA: 4}
+    torch.testing.assert_close(misread.value, torch.full((4,), 4.0))
+    assert FROM_DATA not in read.wins
+    assert torch.equal(read.value, torch.zeros(4))
+
+
+def test_from_data_the_wrong_classes_are_raised():
+    """Around an image of class 0 the slope of class 2 leads to where it has won."""
+    image = torch.full((1, WIDE), 0.5)
+
+    def sides(x):
+        away = (x - 0.5).abs().mean(1)
+        return torch.stack([3 - 0 * away, 0 * away, 20 * away], 1)
+
+    start = torch.full((1, WIDE), 0.55)
+    found = strong_noise(Logits(sides), image, starts=(start, torch.tensor([0])))
+    best = 6 - torch.tensor([3.0, 0.0]).logsumexp(0)
+    torch.testing.assert_close(found.value, best[None], rtol=1e-3, atol=0)
 
 
 def test_what_reached_enough_before_is_not_blind():
@@ -290,6 +308,7 @@ def test_they_work_where_gradients_are_off():
     [
         ({"starts": torch.rand(3, 7)}, "starts must be inputs of the same shape"),
         ({"starts": 255 * HALF + 1}, "the starts range from 128.5"),
+        ({"starts": (HALF, torch.zeros(3))}, "4 starts but labels of shape"),
         ({"restarts": 0}, "restarts must be a whole number, at least 1, got 0"),
         ({"data_starts": True}, "data_starts must be a whole number"),
         ({"classes": 1.5}, "classes must be a whole number"),

@@ -13,7 +13,7 @@ from nescio.core import Rng
 from nescio.data.ood import another, paper_noise, uniform
 from nescio.losses import Batch
 from nescio.losses.acet import _search
-from nescio.losses.with_ood import APART, turns
+from nescio.losses.with_ood import APART, NO_LABEL, confidence_term, top_odds, turns
 from nescio.nets.stack import Forward, Stack, stack
 
 CLASSES, SIDE = 3, 8
@@ -142,36 +142,73 @@ def test_the_network_chooses_the_search() -> None:
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
     found = []
     for step in range(12):
-        search = _search(None, True, None, None, None, None, None, 0.0, None, steps=8)
+        search = _search(None, True, None, None, None, None, None, None, steps=8)
         found.append(search.drawn(0, step).size)
     assert max(found) <= 0.3 / 8
     assert min(found) >= 0.3 / 8 / 20
     assert max(found) / min(found) > 4
-    fixed = _search(None, True, None, None, None, None, None, 0.0, 1.0, steps=8)
+    fixed = _search(None, True, None, None, None, None, None, 1.0, steps=8)
     assert fixed.drawn(0, 0) == fixed.ascent
 
 
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
     points, centers, batch = looked_at(normalized, from_data=1.0)
     expected = (batch.x - centers).clamp(-0.3, 0.3) + centers
-    other = (expected - batch.x).abs().mean(-1) >= 0.01
-    assert other.any()
-    assert not other.all()  # what the ball leaves as it is is data: those start anywhere
-    assert torch.allclose(points[0][other], expected[other].clamp(0, 1), atol=1e-6)
-    assert ((points[0] - expected).abs().amax(-1)[~other] > 1e-2).all()
+    assert torch.allclose(points[0], expected.clamp(0, 1), atol=1e-6)
     points, centers, batch = looked_at(normalized, from_data=0.0)
     assert not torch.allclose(points[0], expected.clamp(0, 1), atol=1e-2)
     assert ((points[0] - centers).abs() <= 0.3 + 1e-6).all()
 
 
-def test_searches_start_at_the_nearest_training_inputs_that_are_not_in_the_ball() -> None:
-    points, centers, batch = looked_at(normalized, from_data=1.0, nearest=1.0)
-    for member in range(2):
-        for point, center in zip(points[0][member], centers[member], strict=True):
-            inside = (batch.x[member] - center).clamp(-0.3, 0.3) + center
-            far = (inside - batch.x[member]).abs().mean(-1)
-            best = far.masked_fill(far < 0.01, torch.inf).argmin()
-            assert torch.allclose(point, inside[best].clamp(0, 1), atol=1e-6)
+def test_what_shows_a_class_is_raised_in_the_others_alone() -> None:
+    outputs = torch.tensor([[[3.0, 1.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 3.0]]])
+    shown = torch.tensor([[0, NO_LABEL, 1]])
+    logs = outputs.log_softmax(-1)[0]
+    expected = torch.stack([logs[0, 1], logs[1, 0], logs[2, 2]])
+    expected = expected - torch.log1p(-expected.exp())
+    torch.testing.assert_close(top_odds(outputs, shown)[0], expected)
+    nothing = torch.full_like(shown, NO_LABEL)
+    torch.testing.assert_close(top_odds(outputs, nothing), top_odds(outputs))
+
+
+def test_who_names_the_class_that_is_shown_is_not_taught_to_be_unsure() -> None:
+    head, outputs = losses.nll().head, torch.tensor([[[3.0, 1.0, 0.0], [0.0, 1.0, 3.0]]])
+    each = [confidence_term(head, outputs[:, [i]], "uniform") for i in range(2)]
+    shown = torch.tensor([[0, 0]])
+    torch.testing.assert_close(confidence_term(head, outputs, "uniform", shown), each[1] / 2)
+
+
+def test_the_class_of_a_start_is_known_for_all_its_visits() -> None:
+    """Two visits each: the class is that of the training input the search began at."""
+    ood, memory, began = uniform((FEATURES,), seed=1), {}, {}
+    loss = losses.acet(losses.nll(), ood, pool=20, renew=2, from_data=0.5)
+    made = [normalized() for _ in range(2)]
+    for step in range(8):
+        labels = torch.full((2, 10), step % CLASSES)
+        batch, rng = replace(batch_at(step), y=labels, memory=memory), Rng(0, (0, 1), (0, step))
+        loss(Forward(Stack(made[0]), stack(made), rng), batch, rng)
+        turn = turns(ood, batch, rng, 1.0, 20, 2)
+        (shown,) = (tensor for name, tensor in memory.items() if name.endswith(" shown"))
+        for member in range(2):
+            for slot, fresh in zip(turn.slot[member], turn.fresh[member], strict=True):
+                now, key = int(shown[member, slot]), (member, int(slot))
+                if fresh:
+                    assert now in (NO_LABEL, step % CLASSES)
+                    began[key] = now
+                assert now == began[key]
+    assert {NO_LABEL, 0, 1, 2} <= set(began.values())
+
+
+def test_label_maps_show_no_single_class() -> None:
+    x, y = torch.rand(12, 1, 4, 4), torch.randint(0, 2, (12, 4, 4))
+    ood = uniform((1, 4, 4), seed=1)
+
+    def net():
+        return nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1))
+
+    loss = losses.acet(losses.nll(), ood, pool=12)
+    model = nescio.train(net, (x, y), loss=loss, epochs=1, batch_size=6, progress=False)
+    assert model(x).probs.isfinite().all()
 
 
 def test_the_weight_grows() -> None:
@@ -198,7 +235,6 @@ def test_the_weight_grows() -> None:
     [
         ({"weight_ramp": 1.5}, "weight_ramp"),
         ({"from_data": -0.1}, "from_data"),
-        ({"nearest": 1.5}, "nearest"),
         ({"renew": -1}, "renew"),
         ({"finer": 0.5}, "finer"),
         ({"renew": 2.5}, "renew"),

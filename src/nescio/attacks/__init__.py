@@ -7,7 +7,6 @@ from nescio.attacks.balls import l1 as l1
 from nescio.attacks.balls import l2 as l2
 from nescio.attacks.balls import linf as linf
 from nescio.attacks.balls import norm_named as norm_named
-from nescio.attacks.balls import still_data as still_data
 from nescio.attacks.judge import Judged as Judged
 from nescio.attacks.named import Attacked as Attacked
 from nescio.attacks.named import adversarial_noise as adversarial_noise

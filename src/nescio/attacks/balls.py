@@ -10,7 +10,6 @@ from nescio.core import NescioError
 
 SHARE = 0.05  # of the features that an l1 step moves: one alone would need hundreds of steps
 TAIL = 1e-6  # uniform numbers nearer to 0 or 1 would become infinite
-SAME = 0.01  # of the range of the data: an input that moves by less, on average, is what it was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +31,6 @@ class Norm:
 
     def __repr__(self) -> str:
         return self.name
-
-
-def still_data(data: Tensor, moved: Tensor, span: Tensor | float, *, lead: int = 1) -> Tensor:
-    """Whether inputs of the data that were moved into a ball are still what they were.
-
-    Networks know them as well as before: who is sure of them is right, and no attack was needed.
-
-    data, moved: the inputs before and after, of the same shape.
-    span: range of the data, highest less lowest number.
-    lead: number of axes before those of one input.
-    """
-    near: Tensor = (moved - data).abs().flatten(lead).mean(lead) < SAME * span
-    return near
 
 
 def norm_named(norm: str | Norm) -> Norm:

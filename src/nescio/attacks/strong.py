@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nescio.attacks.ascent import Ascent
-from nescio.attacks.balls import Norm, linf, still_data
+from nescio.attacks.balls import Norm, linf
 from nescio.attacks.halving import higher, wide
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
@@ -20,6 +20,7 @@ from nescio.attacks.objectives import (
     confidence,
     label_loss,
     leaking,
+    margin,
     wrong_confidence,
 )
 from nescio.core import NescioError, as_inputs, as_tensor, derive
@@ -66,15 +67,17 @@ def strong_noise(
 
     source: an `nn.Module`, a model, or another predictor.
     x: inputs to begin with, such as noise, `(N, ...)`.
-    starts: inputs of the data, such as test images; None: without that attack.
+    starts: inputs of the data with their labels, such as test images `(x, y)`; None: without that
+      attack. A ball around noise can hold readable data, and who gives them their label is right:
+      from there only the other classes are raised, and only a wrong answer counts. Inputs alone: it
+      counts whatever the class.
     radius: radius of the ball; None: the whole box.
     steps: number of gradient steps of the plain attack.
     step: length of such a step; None: 2.5 * radius / steps.
     halving_steps: number of gradient steps of each of the others.
     restarts: number of random starts.
     data_starts: for each input, the number of starts in the data: the most confident of ten
-      candidates, five of them the nearest to its ball. What the ball changes by less than 1 % of
-      the range of the data, on average, is data, not noise, and left out.
+      candidates, five of them the nearest to its ball.
     classes: for each input, the number of classes that are raised to the end, of at most ten that
       are tried for three steps.
     enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
@@ -97,9 +100,11 @@ def strong_noise(
         LEAKING: partial(ways.random, leaking(sure), turns=range(-1, 0), **halved),
     }
     if starts is not None:
-        data = _pool(starts, inputs)
+        data, labels = _pool(starts, inputs)
         ways.ascent.check(data, what="starts")
-        searches[FROM_DATA] = partial(ways.from_data, sure, data, count=data_starts, **halved)
+        searches[FROM_DATA] = partial(
+            ways.from_data, source, data, labels, count=data_starts, **halved
+        )
     searches[CLASSES] = partial(ways.class_by_class, source, count=classes, **halved)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
     return judge(sure, inputs, (), searches, enough=enough, **options)
@@ -196,16 +201,37 @@ class _Ways:
         return _best(found)
 
     def from_data(
-        self, objective: Objective, data: Tensor, near: Near, *, count: int, **how: Any
+        self,
+        source: object,
+        data: Tensor,
+        labels: Tensor | None,
+        near: Near,
+        *,
+        count: int,
+        **how: Any,
     ) -> Attacked:
         """From inputs of the data, in the ball: of some candidates those of the highest value."""
-        project = self.ascent.projection(near.x)
-        begun = self._candidates(data, near, project)
-        size = self.options["batch_size"]
-        values = torch.stack([valued(objective, one, (), size) for one in begun], 1)
-        order = values.argsort(dim=1, descending=True, stable=True)[:, :count]
-        rows = torch.arange(len(near.x), device=order.device)
-        return _best([self._climb(objective, near, begun[one, rows], **how) for one in order.T])
+        objective = confidence(source) if labels is None else wrong_confidence(source)
+        project, size = self.ascent.projection(near.x), self.options["batch_size"]
+        chosen = self._candidates(data, near, project)
+        shown = None if labels is None else labels[chosen]
+        begun = torch.stack([project(data[column]) for column in chosen])
+        values = [valued(objective, x, _row(shown, k), size) for k, x in enumerate(begun)]
+        order = torch.stack(values, 1).argsort(dim=1, descending=True, stable=True)[:, :count]
+        rows, found = torch.arange(len(near.x), device=order.device), []
+        for one in order.T:
+            targets = _row(shown, (one, rows))
+            climbed = self._climb(objective, near, begun[one, rows], targets, **how)
+            found.append(self._misread(source, climbed, near.x, targets) if targets else climbed)
+        return _best(found)
+
+    def _misread(
+        self, source: object, found: Attacked, x: Tensor, labels: tuple[Tensor, ...]
+    ) -> Attacked:
+        """What was found where another class than the label has won; elsewhere nothing: `x`."""
+        won = valued(margin(source), found.x, labels, self.options["batch_size"]) > 0
+        inputs = torch.where(wide(won, x), found.x, x)
+        return Attacked(inputs, found.value.where(won, -torch.inf), found.blind)
 
     def class_by_class(self, source: object, near: Near, *, count: int, **how: Any) -> Attacked:
         """Towards single classes, from the input: those that rise most in a few steps."""
@@ -232,30 +258,14 @@ class _Ways:
         return pgd(objective, near.x, labels, start=start, **self.options, **how)
 
     def _candidates(self, data: Tensor, near: Near, project: Callable[[Tensor], Tensor]) -> Tensor:
-        """Inputs of the data in the balls, `(CANDIDATES, K, ...)`: the nearest, and random ones.
-
-        A ball may hold inputs of the data: those are left out, since it is right to be sure of
-        them. Where no others are left, the search starts at the input itself.
-        """
-        half, span = CANDIDATES // 2, data.max() - data.min()
-        far, other = [], []
-        for one in data:
-            whole = one.expand_as(near.x)
-            inside = project(whole.clone())
-            far.append((inside - one).abs().flatten(1).sum(1))
-            other.append(~still_data(whole, inside, span))
-        allowed = torch.stack(other, 1)
-        order = torch.stack(far, 1).where(allowed, torch.inf).argsort(dim=1, stable=True)
+        """Indices of inputs of the data, `(CANDIDATES, K)`: the nearest, and random ones."""
+        half = CANDIDATES // 2
+        far = [
+            (project(one.expand_as(near.x).clone()) - one).abs().flatten(1).sum(1) for one in data
+        ]
+        order = torch.stack(far, 1).argsort(dim=1, stable=True)
         draw = ood.uniform((half,), seed=derive(self.seed, "data"))(near.index).to(order.device)
-        count = allowed.sum(1, keepdim=True)
-        rank = torch.minimum((draw * count).long(), (count - 1).clamp(min=0))
-        random = allowed.int().argsort(dim=1, descending=True, stable=True).gather(1, rank)
-        chosen = torch.cat([order[:, :half], random], 1).T
-        begun = []
-        for column in chosen:
-            right = wide(allowed.gather(1, column[:, None])[:, 0], near.x)
-            begun.append(torch.where(right, project(data[column]), near.x))
-        return torch.stack(begun)
+        return torch.cat([order[:, :half], (draw * len(data)).long()], 1).T
 
     @torch.no_grad()
     def _classes(self, source: object, near: Near) -> Tensor:
@@ -285,6 +295,11 @@ def _best(found: list[Attacked]) -> Attacked:
     return Attacked(*top, blind)
 
 
+def _row(labels: Tensor | None, index: Any) -> tuple[Tensor, ...]:
+    """Labels at an index, as the targets of an objective; none where there are no labels."""
+    return () if labels is None else (labels[index],)
+
+
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -297,11 +312,19 @@ def _inputs(x: Any) -> Tensor:
     return as_inputs(given, dtype=kind)
 
 
-def _pool(starts: Any, x: Tensor) -> Tensor:
-    data = as_inputs(starts, "starts", dtype=x.dtype, keep_bytes=True)
+def _pool(starts: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Some inputs of the data, at even distances, and their labels if they came along."""
+    given, labels = starts if isinstance(starts, tuple | list) else (starts, None)
+    data = as_inputs(given, "starts", dtype=x.dtype, keep_bytes=True)
     if data.shape[1:] != x.shape[1:]:
         shapes = f"{tuple(x.shape[1:])}, got {tuple(data.shape[1:])}"
         raise NescioError(f"starts must be inputs of the same shape, {shapes}")
     count = min(POOL, len(data))
     even = torch.arange(count) * len(data) // count
-    return as_inputs(data[even.to(data.device)], "starts", dtype=x.dtype).to(x.device)
+    pool = as_inputs(data[even.to(data.device)], "starts", dtype=x.dtype).to(x.device)
+    if labels is None:
+        return pool, None
+    named = as_tensor(labels, "labels of the starts")
+    if named.shape != data.shape[:1]:
+        raise NescioError(f"{len(data)} starts but labels of shape {tuple(named.shape)}; one each")
+    return pool, named[even.to(named.device)].to(x.device)

@@ -7,28 +7,29 @@ ended, against a network that has changed little.
 One step per visit is nearly free, since the training pass itself gives the gradient of the inputs,
 and it is enough for networks without BatchNorm on digits. Residual networks learn to resist steps
 of one length and nothing else: after steps of 0.02, those of 0.005 found a confidence of 1.0. They
-need steps of many lengths, images that are renewed, so that the network
-cannot learn them by heart, and starts at training images, cut into the ball: what an attack would
-have to make of noise. They are shown the most confident image of a search, not the last one: the
-steps leave a texture that they learn to see. They also need a term whose gradient does not vanish
-where the attack has won: the largest log-probability has 1 - p, the cross-entropy to the uniform
-distribution p - 1/C.
+need steps of many lengths, images that are renewed, so that the network cannot learn them by heart,
+and starts at training images, cut into the ball: what an attack would have to make of noise. In
+color such a cut leaves most photographs readable, and who gives them their class is right: there
+only the other classes are raised, and only a wrong answer is taught to be unsure. They are shown
+the most confident image of a search, not the last one: the steps leave a texture that they learn to
+see. They also need a term whose gradient does not vanish where the attack has won: the largest
+log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from nescio.attacks import Ascent, linf, still_data
+from nescio.attacks import Ascent, linf
 from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
 from nescio.losses.with_ood import (
     ADVICE,
+    NO_LABEL,
     Form,
     Turns,
     check,
@@ -45,7 +46,6 @@ from nescio.nets.stack import Forward
 POOL = 3000  # inputs that take turns
 STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
-Begin: TypeAlias = tuple[Tensor, Tensor]  # perturbations, and how far they are from their inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,6 @@ class Hunt:
     form: Form
     renew: int | None
     from_data: float
-    nearest: float
     finer: float
 
     def drawn(self, seed: int, step: int) -> Ascent:
@@ -74,10 +73,9 @@ class Hunt:
     @property
     def description(self) -> str:
         """The options in words that tell two searches apart."""
-        near = f", nearest={self.nearest}" if self.nearest else ""
         return (
             f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
-            f"renew={self.renew}, from_data={self.from_data}{near}, finer={self.finer}"
+            f"renew={self.renew}, from_data={self.from_data}, finer={self.finer}"
         )
 
 
@@ -97,7 +95,6 @@ def acet(
     pool: int | None = None,
     renew: int | None = None,
     from_data: float | None = None,
-    nearest: float = 0.0,
     finer: float | None = None,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
@@ -132,14 +129,12 @@ def acet(
       an input that hardly ever comes back is hardly attacked.
     renew: number of visits after which an input of the pool gives way to another one; 0: never.
     from_data: share of the inputs whose search starts at a training input of the step, cut into the
-      ball; the others start anywhere in it.
-    nearest: share of those that start at the training input of the step that is nearest to the
-      ball, and not in it; the others start at any.
+      ball, and raises the classes it does not show; the others start anywhere and raise any class.
     finer: each training step draws the length of the attack's steps, from that of `attack` down to
       one `finer` times shorter; 1: always the same.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    asked = (free, ramp, form, renew, from_data, nearest, finer)
+    asked = (free, ramp, form, renew, from_data, finer)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     for one in (plain, deep):
         _check(one, keep, weight_ramp)
@@ -160,14 +155,18 @@ def acet(
             raise _too_few(turn.index.shape[1], size, ood)
         center = draw(ood, turn.index, batch)
         _check_box(ascent, batch, center, ood.name)
+        shown: Tensor | None = None
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
-            moves = _begun(warm.recall(turn.slot), turn, center, search, batch, rng)
+            moves = warm.recall(turn.slot)
+            if search.renew or search.from_data:
+                moves, new = _begun(moves, turn, center, search, batch, rng)
+                shown = None if new is None else _shown(batch, name, size).recall(turn, new)
             start = nearest(center + moves)
         else:
             start = random_start(ascent, center, rng, scale)
-        result = _searched(ascent, base.head, forward, center, start, scale)
+        result = _searched(ascent, base.head, forward, center, start, scale, shown)
         if keep:
             warm.store(turn.slot, result - center)
         if search.free:
@@ -179,7 +178,7 @@ def acet(
 
             batch.wanted.append((result, move_on))
         in_dist, outputs = with_others(base, forward, batch, rng, result)
-        term = confidence_term(base.head, outputs, search.form)
+        term = confidence_term(base.head, outputs, search.form, shown)
         return in_dist + weight * _ramped(weight_ramp, batch) * term
 
     return base.with_step(text, step)
@@ -193,7 +192,6 @@ def _search(
     form: Form | None,
     renew: int | None,
     from_data: float | None,
-    nearest: float,
     finer: float | None,
     *,
     steps: int,
@@ -214,7 +212,6 @@ def _search(
         form=form or ("uniform" if steps else "max"),
         renew=(RENEW * deep if renew is None else renew) or None,
         from_data=FROM_DATA * deep if from_data is None else from_data,
-        nearest=nearest,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
 
@@ -226,58 +223,57 @@ def _ramped(ramp: float, batch: Batch) -> float:
 
 def _begun(
     moves: Tensor, turn: Turns, center: Tensor, search: Hunt, batch: Batch, rng: Rng
-) -> Tensor:
-    """The stored perturbations; those of new inputs point at training inputs, or anywhere."""
-    if not (search.renew or search.from_data) or not turn.fresh.any():
-        return moves
+) -> tuple[Tensor, Tensor | None]:
+    """Perturbations and classes of new inputs, where they are new; otherwise the stored `moves`.
+
+    They point at a training input, whose class the input then shows, or anywhere. With label maps
+    an input shows no single class: None.
+    """
     radius = search.ascent.reach
     count, features = center[0].flatten(1).shape
     numbers = [torch.rand(1 + features, count, generator=g) for g in rng.generators("fresh")]
     drawn = torch.stack(numbers).to(center)
     anywhere = radius * (2 * drawn[:, 1:].transpose(1, 2).reshape(center.shape) - 1)
     wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
-    there, lack = _towards(batch, center, radius, 0)
-    if search.nearest:
-        near = drawn[:, 0] < search.from_data * search.nearest
-        there, lack = _nearest(batch, center, radius, near, (there, lack))
-    chosen = (drawn[:, 0] < search.from_data) & lack.isfinite()
+    sample = torch.arange(count, device=center.device) % batch.x.shape[1]
+    there = (batch.numbers[:, sample] - center).clamp(-radius, radius)
+    chosen = drawn[:, 0] < search.from_data
     begun = torch.where(chosen.view(wide), there, anywhere)
-    return torch.where(turn.fresh.to(center.device).view(wide), begun, moves)
+    shown = batch.y[:, sample].where(chosen, NO_LABEL) if batch.y.ndim == 2 else None
+    return torch.where(turn.fresh.to(center.device).view(wide), begun, moves), shown
 
 
-def _towards(batch: Batch, center: Tensor, radius: float, shift: int) -> Begin:
-    """Perturbations towards training inputs of the step, cut into the ball, and what they lack.
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The class that each input of a pool shows, as far as it began at the data; int64 `(M, P)`."""
 
-    The latter is infinite where the ball leaves the input as it is: that is data.
+    labels: Tensor
 
-    shift: which training input each OOD input gets.
-    """
-    count, samples = center.shape[1], batch.x.shape[1]
-    data = batch.numbers[:, (torch.arange(count, device=center.device) + shift) % samples]
-    moves = (data - center).clamp(-radius, radius)
-    lack = (data - center - moves).abs().flatten(2).mean(2)
-    return moves, lack.masked_fill(still_data(data, center + moves, _span(batch), lead=2), math.inf)
-
-
-def _nearest(batch: Batch, center: Tensor, radius: float, near: Tensor, begin: Begin) -> Begin:
-    """The same for the training inputs nearest to the ball, where `near`; elsewhere `begin`."""
-    wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
-    for shift in range(1, batch.x.shape[1]):
-        moves, lack = _towards(batch, center, radius, shift)
-        closer = near & (lack < begin[1])
-        begin = torch.where(closer.view(wide), moves, begin[0]), lack.where(closer, begin[1])
-    return begin
+    def recall(self, turn: Turns, new: Tensor) -> Tensor:
+        """The classes of the inputs of a step, `(M, B)`; inputs that are new bring their own."""
+        slot, fresh = turn.slot.to(new.device), turn.fresh.to(new.device)
+        known = torch.where(fresh, new, self.labels.gather(1, slot))
+        self.labels.scatter_(1, slot, known)
+        return known
 
 
-def _span(batch: Batch) -> Tensor:
-    """The range of the training inputs; where members have their own, `(M, 1)`."""
-    if batch.low.ndim < batch.x.ndim:
-        return batch.high.amax() - batch.low.amin()
-    return (batch.high.flatten(1).amax(1) - batch.low.flatten(1).amin(1))[:, None]
+def _shown(batch: Batch, name: str, size: int) -> Shown:
+    """What the run stores of the classes that inputs of the pool show."""
+    stored = f"{name} shown"
+    if stored not in batch.memory:
+        shape = len(batch.x), size
+        batch.memory[stored] = torch.full(shape, NO_LABEL, device=batch.x.device)
+    return Shown(batch.memory[stored])
 
 
 def _searched(
-    ascent: Ascent, head: Head, forward: Forward, center: Tensor, start: Tensor, scale: float
+    ascent: Ascent,
+    head: Head,
+    forward: Forward,
+    center: Tensor,
+    start: Tensor,
+    scale: float,
+    shown: Tensor | None,
 ) -> Tensor:
     """The most confident points that the attack reaches from `start`; without steps, `start`."""
     if not ascent.steps:
@@ -285,7 +281,7 @@ def _searched(
     frozen = forward.frozen()
 
     def objective(x: Tensor) -> Tensor:
-        return top_odds(head.logits(frozen(x)))
+        return top_odds(head.logits(frozen(x)), shown)
 
     return ascent(objective, center, start=start, lead=2, scale=scale)[0]
 
@@ -329,7 +325,7 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
         raise NescioError(
             f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
         )
-    shares = {"weight_ramp": weight_ramp, "from_data": search.from_data, "nearest": search.nearest}
+    shares = {"weight_ramp": weight_ramp, "from_data": search.from_data}
     for name, share in shares.items():
         if not 0 <= share <= 1:
             raise NescioError(f"{name} is a share, from 0 to 1, got {share}")

@@ -17,10 +17,21 @@ from nescio.nets.stack import Forward
 ADVICE = "give the attack the range of valid inputs: attack=Ascent(..., low=..., high=...)"
 
 
-def top_odds(outputs: Tensor) -> Tensor:
-    """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1."""
-    top, label = outputs.max(-1, keepdim=True)
-    odds = top[..., 0] - outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+NO_LABEL = -1  # of inputs that show no class
+
+
+def top_odds(outputs: Tensor, shown: Tensor | None = None) -> Tensor:
+    """Log-odds of the most probable class, `(M, B)`; they rise where probabilities round to 1.
+
+    shown: for each input the class it shows, which does not count, or NO_LABEL, `(M, B)`.
+    """
+    wrong = outputs
+    if shown is not None:
+        right = torch.arange(outputs.shape[-1], device=outputs.device) == shown[..., None]
+        wrong = outputs.masked_fill(right, -math.inf)
+    label = wrong.argmax(-1, keepdim=True)
+    others = outputs.scatter(-1, label, -math.inf).logsumexp(-1)
+    odds = outputs.gather(-1, label)[..., 0] - others
     return odds.flatten(2).mean(2) if odds.ndim > 2 else odds
 
 
@@ -160,14 +171,19 @@ def draw(ood: OODSource, index: Tensor, batch: Batch) -> Tensor:
     return ood(index.flatten()).view(*index.shape, *ood.shape).to(batch.numbers)
 
 
-def confidence_term(head: Head, outputs: Tensor, form: Form) -> Tensor:
-    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: see `ceda` for its forms."""
+def confidence_term(head: Head, outputs: Tensor, form: Form, shown: Tensor | None = None) -> Tensor:
+    """The confidence of outputs `(M, B', ..., C)`, `(M,)`: see `ceda` for its forms.
+
+    shown: as in `top_odds`; inputs that are given the class they show add nothing.
+    """
     logits = head.logits(outputs)
     if form == "flat":
         each = differentiable(from_flat)(logits)
     else:
         total = logits.logsumexp(-1)
         each = logits.amax(-1) - total if form == "max" else total - logits.mean(-1)
+    if shown is not None:
+        each = each.masked_fill(logits.argmax(-1) == shown, 0.0)
     return each.flatten(1).mean(1)
 
 

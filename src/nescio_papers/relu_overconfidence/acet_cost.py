@@ -80,7 +80,7 @@ def _judged(settings: Settings, way: str, seed: int, in_dist: InData) -> dict[st
     outcome = _trained(settings, way, in_dist, seed)
     fewer = replace(sizes, attacked={BLOCK.name: sizes.cost_attacked})
     judge = probes(BLOCK, in_dist, fewer, settings)[ADVERSARIAL_NOISE]
-    second = strong_noise(judge, in_dist.test[0], sizes)
+    second = strong_noise(judge, sizes)
 
     def make() -> dict[str, float]:
         rows = {ADVERSARIAL_NOISE: judge, STRONG: second.make(outcome.model, in_dist)}

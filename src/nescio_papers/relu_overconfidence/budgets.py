@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nescio_papers.kit import Settings, full_and_quick, size
-from nescio_papers.relu_overconfidence.methods import ACET_40, LENET, LENET_ACET
+from nescio_papers.relu_overconfidence.methods import ACET_40, LABELS, LENET, LENET_ACET
 
 Sizes = Mapping[str, int]  # by block
 
@@ -21,8 +21,8 @@ def _by_block(mnist: int, color: int, *, svhn: int | None = None) -> Sizes:
     return {"MNIST": mnist, "SVHN": svhn or color, "CIFAR-10": color, "CIFAR-100": color}
 
 
-def _stated(lenet: Stated, lenet_acet: Stated, forty: Stated) -> Mapping[str, Stated]:
-    return {LENET: lenet, LENET_ACET: lenet_acet, ACET_40: forty}
+def _stated(lenet: Stated, forty: Stated, labels: Stated) -> Mapping[str, Stated]:
+    return {LENET: lenet, LENET_ACET: lenet, ACET_40: forty, LABELS: labels}
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Budget:
     """The sizes of a run; the paper's where it can be."""
 
     train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(1000, 200))  # images at most
-    epochs: Sizes = size(_by_block(15, 60), quick=_by_block(1, 1))
+    epochs: Sizes = size(_by_block(15, 40), quick=_by_block(1, 1))
     stated: Mapping[str, Stated] = size(
-        _stated(Stated(20_000, 4), Stated(20_000, 4), Stated(10_000, 5)),
-        quick=_stated(Stated(300, 1), Stated(200, 1), Stated(200, 1)),
+        _stated(Stated(20_000, 4), Stated(10_000, 5), Stated(20_000, 6)),
+        quick=_stated(Stated(200, 1), Stated(200, 1), Stated(200, 1)),
     )  # by column
     seeds: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the columns that are repeated
     batch: int = size(128, quick=32)
@@ -44,7 +44,7 @@ class Budget:
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=10)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
-    rays: Sizes = size(_by_block(3000, 1), quick=_by_block(50, 0))  # of table 2, exact factors
+    rays: Sizes = size(_by_block(1000, 1), quick=_by_block(50, 0))  # of table 2, exact factors
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
     examples: int = size(8, quick=6)  # noise images in a figure
     example_steps: int = size(40, quick=20)  # of the attack on them

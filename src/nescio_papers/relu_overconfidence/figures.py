@@ -151,7 +151,7 @@ def _attacked(
     options["seed"] = settings.seed
     if attack == PAPERS:
         return adversarial_noise(network.model, noise, **options).x
-    starts = as_batch(evenly(in_dist.test[0], len(noise)))
+    starts = tuple(evenly(part, len(noise)) for part in in_dist.test)
     halved = sizes.halving_steps
     return strong_noise(network.model, noise, starts=starts, halving_steps=halved, **options).x
 

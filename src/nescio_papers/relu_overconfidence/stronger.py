@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio import attacks
-from nescio.attacks import Judged, confidence, still_data
+from nescio.attacks import Judged, confidence
 from nescio.core import as_batch
 from nescio.evaluation.compare import AdversarialNoise, AdversarialSamples
 from nescio.evaluation.compare.confidence_task import REJECTED
@@ -22,6 +22,7 @@ from nescio_papers.relu_overconfidence.budgets import Budget
 
 LEAK = ", leaking gradients"  # ends the name of a row
 STRONG, WRONG_CLASS = ", strong judge", ", confidence in a wrong class"  # so do these
+SAME = 0.01  # of the range: an image that changes by less, on average, is what it was
 SAMPLES = 200  # inputs whose gradient is looked at together
 
 
@@ -34,21 +35,19 @@ class Stronger:
     judge: Callable[[Model, InData], Judged] | None = None  # all inputs, and which attack won
 
 
-def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> Stronger:
+def strong_noise(attack: AdversarialNoise, budget: Budget) -> Stronger:
     """The same noise under several attacks, of which the best counts for each image.
 
     attack: the paper's attack, which is one of them.
-    images: test images, from some of which one of the attacks starts.
     budget: the sizes of the run.
     """
     steps = budget.halving_steps
 
     def judge(model: Model, in_dist: InData) -> Judged:
-        del in_dist
         return attacks.strong_noise(
             model,
             attack.ood.take(attack.count),
-            starts=images,
+            starts=in_dist.test,
             radius=attack.radius,
             steps=attack.steps,
             step=attack.length,
@@ -56,7 +55,10 @@ def strong_noise(attack: AdversarialNoise, images: Tensor, budget: Budget) -> St
             seed=attack.seed,
         )
 
-    text = f"the best of several attacks, {steps} halved steps each, and {attack.description}"
+    text = (
+        f"the best of several attacks, {steps} halved steps each, from test images towards wrong "
+        f"classes, and {attack.description}"
+    )
     return Stronger(text, lambda model, in_dist: judge(model, in_dist).x, judge)
 
 
@@ -96,15 +98,17 @@ def strong_samples(attack: AdversarialSamples, steps: int) -> Stronger:
 def balls_with_data(noise: Tensor, images: Tensor, radius: float) -> float:
     """The share of noise images around which a ball holds one of the images of the data.
 
+    It does where the ball changes the image by less than 1 % of the range, on average.
+
     noise: noise images, `(N, ...)`.
     images: images of the data.
     radius: radius of the balls, in the largest difference of a pixel.
     """
-    span = images.max() - images.min()
+    same = SAME * (images.max() - images.min())
     held = torch.zeros(len(noise), dtype=torch.bool)
     for one in images:
-        whole = one.expand_as(noise)
-        held |= still_data(whole, whole.clamp(noise - radius, noise + radius), span)
+        inside = one.clamp(noise - radius, noise + radius)
+        held |= (inside - one).abs().flatten(1).mean(1) < same
     return held.double().mean().item()
 
 

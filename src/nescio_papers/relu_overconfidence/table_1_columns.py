@@ -151,7 +151,7 @@ def _rows(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
     noise, samples = rows[ADVERSARIAL_NOISE], rows[ADVERSARIAL_SAMPLES]
     return {
         **rows,
-        f"{ADVERSARIAL_NOISE}{STRONG}": strong_noise(noise, in_dist.test[0], sizes),
+        f"{ADVERSARIAL_NOISE}{STRONG}": strong_noise(noise, sizes),
         f"{ADVERSARIAL_SAMPLES}{WRONG_CLASS}": strong_samples(samples, sizes.halving_steps),
     }
 
