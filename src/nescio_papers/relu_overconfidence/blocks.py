@@ -112,7 +112,6 @@ def probes(block: Block, in_dist: InData, budget: Budget, settings: Settings) ->
         noise,
         budget.attacked[block.name],
         steps=budget.noise_steps,
-        restarts=budget.restarts[block.name],
         seed=settings.seed,
     )
     near_data = AdversarialSamples(

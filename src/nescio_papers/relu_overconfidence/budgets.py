@@ -30,7 +30,7 @@ class Budget:
     """The sizes of a run; the paper's where it can be."""
 
     train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(1000, 200))  # images at most
-    epochs: Sizes = size(_by_block(15, 40), quick=_by_block(1, 1))
+    epochs: Sizes = size(_by_block(10, 40), quick=_by_block(1, 1))
     stated: Mapping[str, Stated] = size(
         _stated(Stated(20_000, 4), Stated(10_000, 5), Stated(20_000, 6)),
         quick=_stated(Stated(200, 1), Stated(200, 1), Stated(200, 1)),
@@ -40,7 +40,6 @@ class Budget:
     test: int = size(10_000, quick=200)  # in-distribution images, and of each OOD set, at most
     attacked: Sizes = size(_by_block(500, 200), quick=_by_block(10, 4))  # under each attack
     noise_steps: int = size(200, quick=10)  # of the attack on noise
-    restarts: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the same
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=10)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals

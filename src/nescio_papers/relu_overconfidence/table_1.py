@@ -128,7 +128,8 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
         "The strong judge counts, for each input, the best of several attacks, the paper's among "
         f"them. {percent(numbers['balls_with_data'])} of the balls around noise hold a test image, "
         "changed by less than 1 % of the range. Who gives it its label is right: from test images "
-        "the judge raises the other classes, and counts wrong answers alone. Share of images at which the confidence has no gradient at all, so that the "
+        "the judge raises the other classes, and counts wrong answers alone. Share of images at "
+        "which the confidence has no gradient at all, so that the "
         f"paper's attack cannot move them: {_no_slope(numbers)}.",
         *_said_of_seeds(numbers),
         *_said_of_stand_ins(whole),

@@ -46,7 +46,6 @@ TINY = Budget(
     test=50,
     attacked={"MNIST": 12, **dict.fromkeys(COLOR, 6)},
     noise_steps=3,
-    restarts=dict.fromkeys(("MNIST", *COLOR), 1),
     halving_steps=1,
     sample_steps=3,
     resamples=20,
@@ -94,7 +93,7 @@ def test_the_published_factors_are_whole():
 
 
 def test_the_budgets_are_stated():
-    assert (FULL.noise_steps, FULL.sample_steps, FULL.restarts["MNIST"]) == (200, 80, 3)
+    assert (FULL.noise_steps, FULL.sample_steps) == (200, 80)
     assert (FULL.attacked["MNIST"], FULL.attacked["CIFAR-10"]) == (500, 200)
     assert FULL.searched["MNIST"] == FULL.test == 10_000
     assert (FULL.seeds["MNIST"], FULL.seeds["SVHN"]) == (3, 1)
