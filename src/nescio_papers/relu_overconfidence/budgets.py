@@ -38,7 +38,7 @@ class Budget:
     seeds: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the columns that are repeated
     batch: int = size(128, quick=32)
     test: int = size(10_000, quick=200)  # in-distribution images, and of each OOD set, at most
-    attacked: Sizes = size(_by_block(500, 200), quick=_by_block(10, 4))  # under each attack
+    attacked: Sizes = size(_by_block(300, 150), quick=_by_block(10, 4))  # under each attack
     noise_steps: int = size(200, quick=10)  # of the attack on noise
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=10)  # of the attack on test images

@@ -94,7 +94,7 @@ def test_the_published_factors_are_whole():
 
 def test_the_budgets_are_stated():
     assert (FULL.noise_steps, FULL.sample_steps) == (200, 80)
-    assert (FULL.attacked["MNIST"], FULL.attacked["CIFAR-10"]) == (500, 200)
+    assert (FULL.attacked["MNIST"], FULL.attacked["CIFAR-10"]) == (300, 150)
     assert FULL.searched["MNIST"] == FULL.test == 10_000
     assert (FULL.seeds["MNIST"], FULL.seeds["SVHN"]) == (3, 1)
     assert FULL.example_steps == 40
