@@ -124,7 +124,7 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_within_the_documentation_lead_somewhere(page: Path) -> None:
-    generated = (DOCS / "reference", DOCS / "gallery.md")  # the build of the site checks these
+    generated = (DOCS / "gallery.md",)  # the build of the site checks it
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         path = (page.parent / target).resolve()
         made = any(path == one or one in path.parents for one in generated)

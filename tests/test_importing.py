@@ -41,6 +41,8 @@ import contextlib, io, json, os, sys
 from nescio.cli.main import main, reference
 from nescio.cli.parameters import Choice, Name
 
+LOADED = ("torch", "numpy", "scipy", "matplotlib", "nescio.evaluation")
+
 def run(*words, **settings):
     os.environ.update(settings)
     file = io.TextIOWrapper(io.BytesIO(), "utf-8")
@@ -51,7 +53,7 @@ def run(*words, **settings):
             code = end.code
     for name in settings:
         del os.environ[name]
-    loaded = [name for name in ("torch", "numpy", "scipy", "matplotlib") if name in sys.modules]
+    loaded = [name for name in LOADED if name in sys.modules]
     file.flush()
     return code, file.buffer.getvalue().decode(), loaded
 
@@ -107,6 +109,13 @@ def test_help_wrong_words_and_the_tab_key_need_no_torch() -> None:
 def test_the_check_sees_what_a_command_loads() -> None:
     found = in_one_process([["--help"], ["list", "heads"], ["--version"]], "[]")
     assert [bool(modules) for _, _, modules in found.values()] == [False, True, True]
+
+
+def test_the_papers_are_listed_without_what_they_run() -> None:
+    code, said, loaded = in_one_process([["reproduce"]], "[]")["reproduce"]
+    assert code == 0
+    assert "table-1-svhn" in said
+    assert not {"scipy", "matplotlib", "nescio.evaluation"} & set(loaded)
 
 
 def test_the_list_of_commands_says_what_their_help_says() -> None:

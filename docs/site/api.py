@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-SURFACE = Path(__file__).parents[2] / "tests" / "surface.txt"
+ROOT = Path(__file__).parents[2]
+SURFACE = ROOT / "tests" / "surface.txt"
 FOLDER = "reference/api"
 VERBS = ("audit", "guard", "score", "monitor", "train", "compare", "observe", "recorded", "load")
 
@@ -97,6 +98,20 @@ def pages() -> dict[str, str]:
     """The Markdown of every page, by its path."""
     found = {f"{FOLDER}/index.md": _index()}
     return found | {f"{FOLDER}/{one}.md": _page(one) for one in surface()}
+
+
+def sources() -> dict[str, str]:
+    """The page of each source file of a namespace; that of the list of all names is the index.
+
+    Pages link to the file, which is there without the site, too.
+    """
+    found = {f"tests/{SURFACE.name}": f"{FOLDER}/index.md"}
+    for one in surface():
+        module = Path("src", *one.split("."))
+        package = (ROOT / module).is_dir()
+        path = module / "__init__.py" if package else module.with_suffix(".py")
+        found[path.as_posix()] = f"{FOLDER}/{one}.md"
+    return found
 
 
 def nav() -> list[str | dict[str, str]]:

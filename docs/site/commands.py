@@ -21,6 +21,12 @@ def nav() -> list[str | dict[str, str]]:
     return [f"{FOLDER}/index.md", *({name: f"{FOLDER}/{name}.md"} for name in COMMANDS)]
 
 
+def sources() -> dict[str, str]:
+    """The page of each source file of a command; that of the list of all commands is the index."""
+    every = {name: f"{FOLDER}/{name}.md" for name in COMMANDS} | {"main": f"{FOLDER}/index.md"}
+    return {f"src/nescio/cli/{name}.py": page for name, page in every.items()}
+
+
 def url(words: str) -> str | None:
     """Where a command such as `nescio audit` is described, from the root of the site."""
     name = words.split()[1]

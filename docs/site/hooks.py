@@ -7,6 +7,7 @@ import logging
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ PROJECT = {  # files of the project that are pages here
     "LICENSE": "project/license.md",
 }
 GENERATED = (api, commands)
-ELSEWHERE = {**PROJECT, "README.md": "index.md"}
 UNCHECKED = ("project/", api.FOLDER, commands.FOLDER)  # of the past or the future, or generated
 LINK = re.compile(
     r"(```+|`)(?!`).*?(?<!`)\1(?!`)|(\]\()([^)#\s]+)", re.DOTALL
@@ -160,8 +160,14 @@ def _inside(page: str, target: str) -> str:
         return target
     folder = "" if page in PROJECT.values() else posixpath.join("docs", posixpath.dirname(page))
     full = posixpath.normpath(posixpath.join(folder, target))
-    inside = ELSEWHERE.get(full, full.removeprefix("docs/"))
+    inside = _elsewhere().get(full, full.removeprefix("docs/"))
     return posixpath.relpath(inside, posixpath.dirname(page) or ".")
+
+
+@cache
+def _elsewhere() -> dict[str, str]:
+    """Pages by the files of the project that they stand for."""
+    return {**PROJECT, "README.md": "index.md", **api.sources(), **commands.sources()}
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001

@@ -1,6 +1,7 @@
 """The papers' house: a folder per paper, a kit they share, and nobody who loads them unasked."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import nescio_papers
 from nescio.core.registry import experiments
+from nescio_papers.kit.deferred import Deferred
 
 SOURCE = Path(nescio_papers.__file__).parent
 SHARED = ("kit", "data")
@@ -51,6 +53,19 @@ def test_a_paper_is_a_folder_and_a_line(paper):
     assert experiments[paper]().name == paper.replace("_", "-")
     assert experiments[paper].__module__ == f"nescio_papers.{paper}.paper"
     assert f"nescio_papers.{paper}.paper.{paper}" in imported(SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_part_names_a_function_that_is_there(paper):
+    parts = experiments[paper]().parts
+    for part in parts:
+        run = inspect.unwrap(part.run)
+        given = () if isinstance(run, Deferred) else run.args  # the name of a table or a block
+        function = (run if isinstance(run, Deferred) else run.func).function
+        assert function.__module__.startswith(f"nescio_papers.{paper}.")
+        inspect.signature(function).bind(*given, "settings")
+        if part.judge is not None:
+            inspect.signature(part.judge.function).bind("numbers")
 
 
 def test_tests_mirror_the_package():

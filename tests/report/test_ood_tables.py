@@ -81,7 +81,7 @@ def test_the_text_has_every_number_and_fits_the_width(found):
         "vim left out: no last linear layer",
         "Intervals (90 %)",
         "300 resamples",
-        "share of test that is flagged",
+        "FPR95 (OOD is positive): the share of test that is flagged where 95 % of the OOD data are",
     ):
         assert note in joined
 

@@ -2,17 +2,20 @@
 
 import importlib
 import json
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("latex2mathml", reason='the site needs pip install "nescio[docs]"')
 
+import api
 import commands
 import names
 import notebook_pages
 import prose
 from formulas import FormulaError, with_mathml
 
+ROOT = Path(__file__).parents[2]
 SAMPLE = '''
 from dataclasses import dataclass
 
@@ -219,3 +222,19 @@ def test_formulas():
 def test_a_picture_or_notebook_that_does_not_exist_is_a_hint(tool, name, meant, capsys):
     assert importlib.import_module(tool).main([name]) == 1
     assert f"did you mean {meant!r}?" in capsys.readouterr().out
+
+
+def test_links_to_source_files_lead_to_their_pages():
+    hooks = pytest.importorskip("hooks", reason='the site needs pip install "nescio[docs]"')
+    found = {**api.sources(), **commands.sources()}
+    assert all((ROOT / path).is_file() for path in found)
+    assert set(found.values()) == {*api.pages(), *commands.pages()}
+    for target, page in (
+        ("../../src/nescio/conformal/__init__.py", "../reference/api/nescio.conformal.md"),
+        ("../../src/nescio/core/heads.py", "../reference/api/nescio.core.heads.md"),
+        ("../../src/nescio/cli/audit.py", "../reference/commands/audit.md"),
+        ("../../tests/surface.txt", "../reference/api/index.md"),
+        ("../../src/nescio/cli/main.py", "../reference/commands/index.md"),
+        ("metrics.md", "metrics.md"),
+    ):
+        assert hooks._inside("methods/page.md", target) == page

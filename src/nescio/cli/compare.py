@@ -74,10 +74,11 @@ def compare(**words: Any) -> None:
     NETWORK is package.module:factory, or a folder that `nescio train` wrote. Without it, a small
     network is trained on 8x8 digits. All detectors read one forward pass of each data set.
 
-    Prints AUROC, AUPR and FPR95 with intervals, and what each detector costs. Detectors that a
-    paired test does not tell from the best have a star. Writes comparison.txt, .md, .tex and .json,
-    roc.png, histograms.png and scores.safetensors, which nescio.Comparison.load reads, into the
-    folder --out. An OOD source gives as many inputs as --data has.
+    Prints AUROC, AUPR and FPR95 (OOD is positive) with intervals, and what each detector costs.
+    Detectors that a paired test does not tell from the best have a star. Writes comparison.txt,
+    .md, .tex and .json, roc.png, histograms.png and scores.safetensors, which
+    nescio.Comparison.load reads, into the folder --out. An OOD source gives as many inputs as
+    --data has.
 
     DATA are named as for `nescio audit`. Data that tuned a detector are refused as test data. Of a
     network that runs elsewhere, arrays of what it gave are enough.

@@ -1,12 +1,15 @@
 """`nescio data`: list, download and verify data sets."""
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nescio.cli import options as opt
 from nescio.cli.verbs import Verbs
+
+if TYPE_CHECKING:
+    from nescio.data.sets.catalogue import CatalogueEntry
 
 FOLDER = opt.option(
     "--folder", "The folder with one folder per data set.  [default: NESCIO_DATA]", type=opt.PATH
@@ -38,21 +41,39 @@ OF_LIST = {
 
 @data.command("list", params=[FOLDER], examples=OF_LIST)
 def list_data(folder: str | None) -> None:
-    """List the data sets: size of the download, whether they are there, what they are, license."""
+    """List the data sets: size of the download, whether they are there, what they are, license.
+
+    Below each are its folder and the files that are expected there. Those that only the papers
+    read, for `nescio reproduce`, come last.
+    """
     from nescio.data.sets import catalogue, download
 
     above = catalogue.root(folder)
     click.echo(
         f"folder: {above}" if above else f"no folder: set {catalogue.SETTING}, or give --folder"
     )
-    width = max(map(len, catalogue.CATALOGUE))
+    every = catalogue.catalogue()
+    width = max(map(len, every))
     click.echo(f"{'name':<{width}}  {'there':<7}  {'MB':>6}  what")
-    for name, known in catalogue.CATALOGUE.items():
+    of_papers = False
+    for name, known in every.items():
+        if known.papers and not of_papers:
+            click.echo("\nonly the papers read these (nescio reproduce):")
+            of_papers = True
         size = f"{known.size / 1e6:.1f}" if known.files else "-"  # by hand
         there = download.presence(name, folder)
         click.echo(f"{name:<{width}}  {there:<7}  {size:>6}  {known.what}")
-        path = (catalogue.home(name, folder) or Path(known.folders[0])).name
+        path = _folder(known, folder)
         click.echo(f"{'':<{width}}  folder {path}; license: {known.license}; {known.home}")
+        click.echo(f"{'':<{width}}  expected: {known.expected}")
+
+
+def _folder(known: "CatalogueEntry", folder: str | None) -> str:
+    """The folder of a data set below that of all of them, or the one that a download makes."""
+    from nescio.data.sets import catalogue
+
+    above, there = catalogue.root(folder), catalogue.home(known.name, folder)
+    return known.folders[0] if above is None or there is None else str(there.relative_to(above))
 
 
 OF_DOWNLOAD = {
@@ -96,7 +117,7 @@ def verify(names: tuple[str, ...], folder: str | None) -> None:
     from nescio.data.sets import catalogue, download
 
     damaged = False
-    for name in names or catalogue.CATALOGUE:
+    for name in names or catalogue.catalogue():
         files = download.verify(name, folder)
         for one in files:
             reason = f"  ({one.reason})" if one.reason else ""

@@ -56,9 +56,10 @@ def fpr_at_tpr(
 ) -> float:
     """Share of false alarms where `tpr` of the positives are caught.
 
-    Two conventions are in print. `positive="ood"`: the share of in-distribution scores
-    flagged (score >= t) at the largest t that catches `tpr` of OOD. `positive="in_dist"`: the
-    share of OOD scores accepted (score <= t) at the smallest t that accepts `tpr` of the other.
+    Two conventions are in print. OOD is positive (`"ood"`): the share of the in-distribution data
+    that is flagged (score >= t) at the largest t that catches `tpr` of the OOD data.
+    In-distribution is positive (`"in_dist"`): the share of the OOD data that is accepted
+    (score <= t) at the smallest t that accepts `tpr` of the in-distribution data.
 
     in_dist, ood: scores of the in-distribution samples, `(N,)`, and of the OOD samples, `(M,)`; a
       larger score is further out.

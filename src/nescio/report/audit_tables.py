@@ -15,7 +15,7 @@ from nescio.evaluation.audit.findings import (
 from nescio.metrics import Interval
 from nescio.report.audit_section import Section
 from nescio.report.guard_words import guard_notes
-from nescio.report.render import Cell, Grid, decimal, known
+from nescio.report.render import FPR95, Cell, Grid, decimal, known
 from nescio.report.sections import registered
 
 QUALITY = ("accuracy", "confidence", "ECE", "NLL", "Brier")
@@ -44,10 +44,9 @@ GUARD_NOTE = (
     "measured, not guaranteed."
 )
 SEPARATION_NOTE = (
-    "AUROC / FPR95. OOD is the positive class. AUROC: larger is better, 0.5 is chance, below 0.5 "
-    "the OOD data look more certain than the test data. FPR95: share of the test data flagged when "
-    "95 % of the OOD data are caught; smaller is better. A dash: the measure is the same for every "
-    "sample."
+    "AUROC / FPR95. AUROC: larger is better, 0.5 is chance, below 0.5 the OOD data look more "
+    f"certain than the test data. {FPR95['ood'].format(data='the test data')} A dash: the measure "
+    "is the same for every sample."
 )
 ATTACK_NOTE = (
     "Adversarial noise: the most confident inputs that gradient ascent finds near noise, for each "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nescio.core import DataSet, NescioError, unknown
 from nescio.evaluation.compare.comparison import MEAN, Comparison
-from nescio.report.render import METRICS, Cell, Grid, Group, Page, cell_of, decimal
+from nescio.report.render import FPR95, METRICS, Cell, Grid, Group, Page, cell_of, decimal
 
 OF_OOD = ("auroc", "aupr", "fpr_at_95_tpr")
 OF_CONFIDENCE = ("mean_max_confidence", "auroc", "fpr_at_95_tpr")
@@ -84,17 +84,12 @@ def _ood_notes(found: Comparison) -> list[str]:
     about, data = found.about, found.about.data
     forward = about.forward_seconds_per_1000 or 0.0
     positive = "the OOD data" if about.positive == "ood" else "the test data"
-    flagged = (
-        f"the share of {data} that is flagged where 95 % of the OOD data are caught"
-        if about.positive == "ood"
-        else f"the share of OOD data taken for {data} where 95 % of {data} are accepted"
-    )
     others = (
         f"by a bootstrap of {about.resamples:,} resamples" if about.resamples else "not computed"
     )
     said = [
         FIRST,
-        f"FPR95: {flagged}; smaller is better.",
+        FPR95["ood" if about.positive == "ood" else "in_dist"].format(data=data),
         f"AUPR: the area under precision and recall, where {positive} are the positive class; a "
         "random score reaches their share.",
         f"Intervals ({100 * about.level:g} %): of the AUROC by DeLong, of the others {others}. "
@@ -170,8 +165,7 @@ def _confidence_notes(found: Comparison) -> list[str]:
     about, data = found.about, found.about.data
     notes = [
         "MMC: mean maximum confidence; lower is better off the data. AUROC: larger is better, 0.5 "
-        f"is chance. FPR95: the share taken for {data} where 95 % of {data} are accepted; lower "
-        "is better."
+        f"is chance. {FPR95['in_dist'].format(data=data)}"
     ]
     if about.resamples:
         share = f"{100 * about.level:g}"
@@ -225,10 +219,9 @@ def _error_notes(found: Comparison) -> list[str]:
     about = found.about
     chance = decimal((about.errors or 0) / about.samples, 1, scale=100, missing="-")
     said = [
-        f"In per cent, AURC and AUGRC in thousandths. AP of errors: chance is {chance}. FPR95: the "
-        "share of errors accepted where 95 % of the right answers are. AURC: the mean error rate "
-        "over all coverages; excess: above a perfect order. AUGRC: the mean share of inputs "
-        "that are answered wrong.",
+        f"In per cent, AURC and AUGRC in thousandths. AP of errors: chance is {chance}. "
+        f"{FPR95['right']} AURC: the mean error rate over all coverages; excess: above a perfect "
+        "order. AUGRC: the mean share of inputs that are answered wrong.",
         f"Intervals ({100 * about.level:g} %) from {about.resamples:,} resamples of the inputs, "
         "the same for all scores. They are of one network and say nothing of another training.",
     ]

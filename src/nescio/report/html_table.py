@@ -21,8 +21,8 @@ TERMS = {
     "better",
     "AUROC": "probability that a positive sample scores higher than a negative one; larger is "
     "better, chance is half",
-    "FPR95": "share of the test data flagged when 95 % of the OOD data are caught; smaller is "
-    "better",
+    "FPR95": "share of the negatives taken for positives where 95 % of the positives are; the note "
+    "says which are positive; smaller is better",
     "AP of errors": "average precision of finding errors; larger is better, chance is their share",
     "gain in AP": "average precision of finding errors, less that of the maximum probability",
     "AURC": "mean share of errors over all coverages, in thousandths; smaller is better",

@@ -28,6 +28,15 @@ METRICS = {
     "nll": "NLL", "brier": "Brier", "rmse": "RMSE", "lowest_auroc": "lowest AUROC",
 }  # fmt: skip
 
+FPR95 = {  # by the positive class: two conventions are in print, and one for errors
+    "ood": "FPR95 (OOD is positive): the share of {data} that is flagged where 95 % of the OOD "
+    "data are caught; smaller is better.",
+    "in_dist": "FPR95 (in-distribution is positive): the share of the OOD data that is accepted "
+    "where 95 % of {data} are; smaller is better.",
+    "right": "FPR95 (right answers are positive): the share of the errors that is accepted where "
+    "95 % of the right answers are; smaller is better.",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:

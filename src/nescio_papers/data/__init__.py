@@ -17,4 +17,4 @@ from nescio_papers.data.uci import uci as uci
 from nescio_papers.data.uci import uci_file as uci_file
 from nescio_papers.data.uci import uci_splits as uci_splits
 
-CATALOGUE.update(read_catalogue(Path(__file__).with_name("catalogue.toml")))
+CATALOGUE.update(read_catalogue(Path(__file__).with_name("catalogue.toml"), papers=True))

@@ -2,25 +2,16 @@
 
 from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.deep_ensembles import (
-    adversarial,
-    density,
-    diversity,
-    members,
-    regions,
-    regression,
-    spiral,
-)
-from nescio_papers.kit import Experiment, Part
+from nescio_papers.kit import Experiment, Part, deferred
 
 PARTS = {
-    "regression": ("The cubic by six networks, faithful and corrected", regression.run),
-    "spiral": ("The spiral by four networks, faithful and corrected", spiral.run),
-    "adversarial": ("What adversarial training changes", adversarial.run),
-    "density": ("Laplace against Gaussian density", density.run),
-    "members": ("How many members", members.run),
-    "diversity": ("What makes members differ", diversity.run),
-    "regions": ("Uncertainty by region of the spiral's world", regions.run),
+    "regression": ("The cubic by six networks, faithful and corrected", "regression:run"),
+    "spiral": ("The spiral by four networks, faithful and corrected", "spiral:run"),
+    "adversarial": ("What adversarial training changes", "adversarial:run"),
+    "density": ("Laplace against Gaussian density", "density:run"),
+    "members": ("How many members", "members:run"),
+    "diversity": ("What makes members differ", "diversity:run"),
+    "regions": ("Uncertainty by region of the spiral's world", "regions:run"),
 }
 
 
@@ -32,5 +23,8 @@ def deep_ensembles() -> Experiment:
         title="Deep ensembles on toy data",
         source="Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
         needs="no data, no extras",
-        parts=tuple(Part(name, title, one_thread()(run)) for name, (title, run) in PARTS.items()),
+        parts=tuple(
+            Part(name, title, one_thread()(deferred(__name__, run)))
+            for name, (title, run) in PARTS.items()
+        ),
     )

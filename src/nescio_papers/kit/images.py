@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,9 @@ from nescio.core import NescioError
 from nescio.data import Dataset
 from nescio.data.dataset import Part
 from nescio.data.sets.catalogue import SETTING, entry, home, how_to_get, root
-from nescio.evaluation.compare import Absent
+
+if TYPE_CHECKING:
+    from nescio.evaluation.compare import Absent
 
 WHOLE = {"validation": 0}  # no training images set apart
 UNSEEN = 1000  # added to the seed: noise that nothing was trained on
@@ -50,11 +52,13 @@ def all_images(
     train: int | None = None,
     test: int | None = None,
     options: Mapping[str, Any] = WHOLE,
-) -> InData | Absent:
+) -> "InData | Absent":
     """The training and test images of a data set, at most as many as said, or what is missing.
 
     options: options of the data set; by default no training images are set apart.
     """
+    from nescio.evaluation.compare import Absent
+
     dataset = loaded(name, **options)
     if isinstance(dataset, Absent):
         return dataset
@@ -65,8 +69,10 @@ def all_images(
     return InData(spread(dataset.train, train), spread(dataset.test, test), dataset.classes)
 
 
-def ood_images(source: OODSet) -> tuple[Tensor, Tensor] | Absent:
+def ood_images(source: OODSet) -> "tuple[Tensor, Tensor] | Absent":
     """Training and test images of an OOD set, changed to shape; or what is missing."""
+    from nescio.evaluation.compare import Absent
+
     dataset = loaded(source.data, **source.options)
     if isinstance(dataset, Absent):
         return dataset
@@ -74,13 +80,15 @@ def ood_images(source: OODSet) -> tuple[Tensor, Tensor] | Absent:
     return source.change(dataset.train[0]), source.change(dataset.test[0])
 
 
-def loaded(name: str, **options: Any) -> Dataset | Absent:
+def loaded(name: str, **options: Any) -> "Dataset | Absent":
     """A data set, read once, or what is missing."""
     return _loaded(root(), name, **options)
 
 
 @cache
-def _loaded(where: Path | None, name: str, **options: Any) -> Dataset | Absent:
+def _loaded(where: Path | None, name: str, **options: Any) -> "Dataset | Absent":
+    from nescio.evaluation.compare import Absent
+
     del where  # what the setting says now, so that the cache follows it
     try:
         return data.load(name, **options)

@@ -28,6 +28,8 @@ from nescio_papers.kit.experiment import Experiment, Findings, Part, Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+RESULTS = "results.json"  # all records
+ABOUT = "experiment.json"  # whose folder it is, while it is worked in
 EXPERIMENT, PART = "experiment", "part of an experiment"  # kinds of files
 LAYOUT = 2  # of results.json; 1 had no settings, no version and claims without facts
 NEEDED = ("title", "numbers", "figures", "comparisons", "claims", "text", "seconds")
@@ -55,28 +57,20 @@ class Records:
     @property
     def results(self) -> Path:
         """The file with all records."""
-        return self.folder / "results.json"
-
-    @property
-    def about(self) -> Path:
-        """The file that says whose folder it is, while it is worked in."""
-        return self.folder / "experiment.json"
+        return self.folder / RESULTS
 
     @property
     def published(self) -> bool:
         """Whether the folder holds results, and no files of a run."""
-        return self.results.exists() and not self.about.exists()
+        return published(self.folder)
 
     def claim(self) -> None:
         """Mark the folder as this experiment's, or refuse one that holds something else."""
         mine = {"experiment": self.experiment.name, "settings": _chosen(self.settings)}
-        if self.published:
-            theirs: Mapping[str, Any] = whole(self.results)
-        elif self.about.exists():
-            theirs = load_manifest(self.about, EXPERIMENT)
-        else:
+        theirs = whose(self.folder)
+        if theirs is None:
             make_folder(self.folder)
-            save_manifest(self.about, {"kind": EXPERIMENT, **mine})
+            save_manifest(self.folder / ABOUT, {"kind": EXPERIMENT, **mine})
             return
         if {name: theirs.get(name) for name in mine} != mine:
             there, here = _in_words(theirs), _in_words(mine)
@@ -124,7 +118,7 @@ class Records:
 
     def finish(self, done: Mapping[str, Record]) -> None:
         """Write results.json; a folder of results alone stays one."""
-        published = self.published
+        alone = self.published
         parts = finite(done)
         write_json(
             self.results,
@@ -137,9 +131,22 @@ class Records:
                 "parts": parts,
             },
         )
-        if published:
+        if alone:
             for part in self.experiment.parts:
                 (self.folder / f"{part.name}.json").unlink(missing_ok=True)
+
+
+def published(folder: Path) -> bool:
+    """Whether a folder holds results, and no files of a run."""
+    return (folder / RESULTS).exists() and not (folder / ABOUT).exists()
+
+
+def whose(folder: Path) -> Mapping[str, Any] | None:
+    """The experiment and the settings of a folder, which may be of a stopped run; None: none."""
+    if published(folder):
+        return whole(folder / RESULTS)
+    about = folder / ABOUT
+    return load_manifest(about, EXPERIMENT) if about.exists() else None
 
 
 def whole(path: Path) -> dict[str, Any]:
@@ -189,12 +196,11 @@ def numbers_of(settings: Settings, part: str) -> dict[str, Any]:
     """The numbers of a part that was run before in the same folder; none otherwise."""
     if settings.folder is None:
         return {}
-    path, results = settings.folder / f"{part}.json", settings.folder / "results.json"
+    path = settings.folder / f"{part}.json"
     if path.exists():
         numbers: dict[str, Any] = of_part(path)["numbers"]
         return numbers
-    published = results.exists() and not (settings.folder / "experiment.json").exists()
-    stored = whole(results)["parts"] if published else {}
+    stored = whole(settings.folder / RESULTS)["parts"] if published(settings.folder) else {}
     return dict(stored[part]["numbers"]) if part in stored else {}
 
 

@@ -1,7 +1,7 @@
 """Running an experiment: parts that are done are not run again, so a stopped one resumes."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 from nescio.core import (
     NescioError,
     finite,
-    load_manifest,
     make_folder,
     owned,
     unknown,
@@ -20,7 +19,7 @@ from nescio.core.running import progress
 from nescio_papers.kit.claims import judged
 from nescio_papers.kit.durations import expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment, Part, Settings
-from nescio_papers.kit.records import EXPERIMENT, Record, Records, whole
+from nescio_papers.kit.records import RESULTS, Record, Records, whose
 from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
 
 
@@ -154,13 +153,11 @@ def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
     folder: a folder with results.
     """
     place = Path(folder)
-    results, about = place / "results.json", place / "experiment.json"
-    if about.is_file():  # of a run, which may have been stopped
-        stored: Mapping[str, Any] = load_manifest(about, EXPERIMENT)
-    elif results.is_file():
-        stored = whole(results)
-    else:
-        raise NescioError(f"{results} is not there, so nothing can be judged; run the paper first")
+    stored = whose(place)
+    if stored is None:
+        raise NescioError(
+            f"{place / RESULTS} is not there, so nothing can be judged; run the paper first"
+        )
     settings = Settings(**stored["settings"], folder=place)
     with owned(place):
         records = Records(folder=place, experiment=experiment, settings=settings)

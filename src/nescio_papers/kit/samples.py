@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy.special import stdtrit
-
 from nescio_papers.kit.claims import Fact, exactly, fact
 
 
@@ -28,6 +26,8 @@ class Sample:
         count = len(self.values)
         if count < 2 or not all(map(math.isfinite, self.values)):
             return float("nan")
+        from scipy.special import stdtrit
+
         width: float = stdtrit(count - 1, 0.975).item()
         return width * stdev(self.values) / math.sqrt(count)
 

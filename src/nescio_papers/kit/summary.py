@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nescio_papers.kit.claims import FAILS, IN_PART, NOT_REACHED, VERDICTS
+from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, SAME, VERDICTS
 from nescio_papers.kit.durations import in_words
 
 if TYPE_CHECKING:
@@ -236,8 +236,26 @@ def comparisons(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
     """Claims with their verdicts, and the numbers and limits that these follow from."""
-    cells = [[c["source"], c["sentence"], _word(c), c["measured"]] for c in claims]
+    cells = [[c["source"], c["sentence"], _word(c), _measured(c)] for c in claims]
     return table(["where", "the source says", "verdict", "measured, and the limit"], cells)
+
+
+def _measured(claim: Mapping[str, Any]) -> str:
+    """What was measured, and why numbers without an interval have none."""
+    asked = [need for need in claim.get("needs", ()) if need["verdict"] != HOLDS]
+    shown = [*asked, *claim.get("facts", ())]
+    reasons: dict[str, list[str]] = {}
+    for one in shown:
+        if one.get("exact", SAME) != SAME and one["value"] is not None:
+            reasons.setdefault(one["exact"], []).append(one["what"])
+    if not reasons:
+        return str(claim["measured"])
+    if len(reasons) == 1 and len(*reasons.values()) == len(shown):
+        why = f": {next(iter(reasons))}"
+    else:
+        each = (f"of {' and '.join(what)}: {reason}" for reason, what in reasons.items())
+        why = f" {'; '.join(each)}"
+    return f"{claim['measured']} (no interval{why})"
 
 
 def _older(claim: Mapping[str, Any]) -> bool:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from nescio.data import OODSource, crop, gray
 from nescio.data.ood import paper_noise
-from nescio.evaluation.compare import Absent, AdversarialNoise, AdversarialSamples
 from nescio_papers.kit.experiment import Settings
 from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, evenly, ood_images
 from nescio_papers.relu_overconfidence.budgets import Budget
@@ -17,6 +16,9 @@ from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_SAMPLES,
     NOISE,
 )
+
+if TYPE_CHECKING:
+    from nescio.evaluation.compare import Absent
 
 LETTERS, STRICT = "letters", "letters without O, I, S, Z"
 EMNIST_STRICT = "EMNIST without O, I, S, Z"
@@ -90,8 +92,10 @@ BLOCKS = {
 }
 
 
-def in_data(block: Block, budget: Budget) -> InData | Absent:
+def in_data(block: Block, budget: Budget) -> "InData | Absent":
     """The training and test images of a block, or what is missing."""
+    from nescio.evaluation.compare import Absent
+
     whole = all_images(block.data, test=budget.test, options=block.options)
     if isinstance(whole, Absent):
         return whole
@@ -102,6 +106,8 @@ def in_data(block: Block, budget: Budget) -> InData | Absent:
 
 def probes(block: Block, in_dist: InData, budget: Budget, settings: Settings) -> dict[str, Any]:
     """The rows of a block beside the in-distribution data, as `nescio.compare` takes them."""
+    from nescio.evaluation.compare import Absent, AdversarialNoise, AdversarialSamples
+
     rows: dict[str, Any] = {row: ood_test(source, budget.test) for row, source in block.ood.items()}
     if isinstance(rows.get("EMNIST"), Absent):
         del rows[EMNIST_STRICT]
@@ -130,7 +136,9 @@ def unseen_noise(in_dist: InData, settings: Settings) -> OODSource:
     return paper_noise(in_dist.train[0], seed=settings.seed + UNSEEN)
 
 
-def ood_test(source: OODSet, most: int) -> Tensor | Absent:
+def ood_test(source: OODSet, most: int) -> "Tensor | Absent":
     """Test images of an OOD set, at even distances, or what is missing."""
+    from nescio.evaluation.compare import Absent
+
     images = ood_images(source)
     return images if isinstance(images, Absent) else evenly(images[1], most)

@@ -1,50 +1,46 @@
 """Hein, Andriushchenko and Bitterwolf (2019): ReLU networks far away from the training data."""
 
+from functools import partial
+
 from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part
-from nescio_papers.relu_overconfidence import (
-    acet_cost,
-    far_field,
-    far_field_claims,
-    figures,
-    table_1,
-    table_1_claims,
-    table_2,
-    table_2_claims,
-)
+from nescio_papers.kit import Experiment, Part, deferred
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
-from nescio_papers.relu_overconfidence.figure_claims import figure_claims
 
 PARTS = (
     Part(
         "far-field",
         "Scaled noise with exact factors, and far limits (table 2)",
-        one_thread()(far_field.run),
-        far_field_claims.claims_of,
+        one_thread()(deferred(__name__, "far_field:run")),
+        deferred(__name__, "far_field_claims:claims_of"),
     ),
     *(
         Part(
             block.part,
             f"Off the data: networks trained on {name} (table 1)",
-            table_1.part_of(name),
-            table_1_claims.claims_of,
+            partial(deferred(__name__, "table_1:run"), name),
+            deferred(__name__, "table_1_claims:claims_of"),
         )
         for name, block in BLOCKS.items()
     ),
     Part(
         "table-2",
         "Scaled noise for the networks of table 1 (table 2)",
-        table_2.run,
-        table_2_claims.claims_of,
+        deferred(__name__, "table_2:run"),
+        deferred(__name__, "table_2_claims:claims_of"),
     ),
     Part(
         "figures",
         "Polytopes, adversarial noise and adversarial samples (figures 1 to 4)",
-        figures.run,
-        figure_claims,
+        deferred(__name__, "figures:run"),
+        deferred(__name__, "figure_claims:figure_claims"),
     ),
-    Part("acet-cost", "What ACET costs", acet_cost.run, acet_cost.claims_of),
+    Part(
+        "acet-cost",
+        "What ACET costs",
+        deferred(__name__, "acet_cost:run"),
+        deferred(__name__, "acet_cost:claims_of"),
+    ),
 )
 
 

@@ -1,6 +1,6 @@
 """Table 1 of Hein et al. (2019), block by block: the confidence of networks off their data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from nescio.evaluation import Comparison
@@ -48,16 +48,12 @@ QUICK = "This is a quick run: its networks have hardly learned anything, and it 
 Numbers = Mapping[str, Any]
 
 
-def part_of(name: str) -> Callable[[Settings], Findings]:
+def run(name: str, settings: Settings) -> Findings:
     """The part of a block."""
-
-    def run(settings: Settings) -> Findings:
-        in_dist = in_data(BLOCKS[name], budget(settings))
-        if isinstance(in_dist, Absent):
-            return _absent(name, in_dist)
-        return _measured(settings, BLOCKS[name], in_dist)
-
-    return run
+    in_dist = in_data(BLOCKS[name], budget(settings))
+    if isinstance(in_dist, Absent):
+        return _absent(name, in_dist)
+    return _measured(settings, BLOCKS[name], in_dist)
 
 
 def published_row(block: Block, row: str) -> str | None:

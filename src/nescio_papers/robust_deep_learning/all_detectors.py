@@ -11,6 +11,7 @@ from nescio.evaluation import Comparison, compare
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.comparison import MEAN
 from nescio.models.model import Model
+from nescio.report.render import FPR95
 from nescio_papers.kit import Comparison as Published
 from nescio_papers.kit import Findings, InData, Settings, absent, folder_of, joined, slug, table
 from nescio_papers.kit.nested import rows_of
@@ -47,9 +48,9 @@ def run(settings: Settings) -> Findings:
     """A table of means over seeds for each block that is at hand."""
     introduction = (
         "Small convolutional networks, each detector with its defaults and fitted on the training "
-        "images. AUROC, and below FPR95 (the share of test images flagged where 95 % of the "
-        f"OOD data are caught): means over {budget(settings).seeds} trainings, ± their standard "
-        f"deviation. {COMBINED}: the nearest neighbor and the distance, by the harmonic mean of "
+        f"images. {FPR95['ood'].format(data='the test images')} AUROC, and below "
+        f"FPR95: means over {budget(settings).seeds} trainings, ± their standard deviation. "
+        f"{COMBINED}: the nearest neighbor and the distance, by the harmonic mean of "
         f"p-values with weights {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, calibrated on a tenth of the "
         "training images, which its parts were not fitted on."
     )

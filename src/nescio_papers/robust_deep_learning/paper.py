@@ -1,82 +1,55 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part
-from nescio_papers.robust_deep_learning import (
-    active_digits,
-    all_detectors,
-    calibrating,
-    confidnet_plateau,
-    confidnet_words,
-    dirichlet,
-    dropout_lecture,
-    exploration_verdicts,
-    exploration_worlds,
-    failure,
-    failure_verdicts,
-    generalization,
-    generalization_verdicts,
-    influence_checks,
-    little_labels,
-    little_verdicts,
-    mc_dropout,
-    ood,
-    ood_verdicts,
-    poisoning,
-    poisoning_words,
-    recurrent_sequences,
-    recurrent_verdicts,
-    segmentation_scenes,
-    segmentation_verdicts,
-    shift,
-    shift_verdicts,
-    stability_checks,
-)
+from nescio_papers.kit import Experiment, Part, deferred
 
 PARTS = {
-    "ood": ("Out-of-distribution detection: three scores, and outlier exposure", ood.run),
-    "detectors": ("All detectors on all OOD sets", all_detectors.run),
-    "calibration": ("Calibration: reliability before and after", calibrating.run),
-    "failure": ("Failure prediction: which answers are wrong?", failure.run),
-    "confidnet": ("ConfidNet trained to a plateau", confidnet_plateau.run),
-    "mc-dropout": ("MC dropout: examples, errors, digits", mc_dropout.run),
-    "lenet": ("LeNet with dropout: a digit that turns, and errors by masks", dropout_lecture.run),
-    "dirichlet": ("Dirichlet networks: distributions over class probabilities", dirichlet.run),
-    "active-learning": ("Active learning: which images to label", active_digits.run),
-    "little-labels": ("Little labels: what unlabeled inputs teach", little_labels.run),
-    "influence": ("Influence: training samples behind an answer", influence_checks.run),
-    "poisoning": ("Data poisoning: one training image and the predictions it flips", poisoning.run),
-    "recurrent": ("Recurrent networks: dropout masks tied over time", recurrent_sequences.run),
-    "segmentation": ("Segmentation: what is unsure in a road scene", segmentation_scenes.run),
+    "ood": ("Out-of-distribution detection: three scores, and outlier exposure", "ood:run"),
+    "detectors": ("All detectors on all OOD sets", "all_detectors:run"),
+    "calibration": ("Calibration: reliability before and after", "calibrating:run"),
+    "failure": ("Failure prediction: which answers are wrong?", "failure:run"),
+    "confidnet": ("ConfidNet trained to a plateau", "confidnet_plateau:run"),
+    "mc-dropout": ("MC dropout: examples, errors, digits", "mc_dropout:run"),
+    "lenet": ("LeNet with dropout: a digit that turns, and errors by masks", "dropout_lecture:run"),
+    "dirichlet": ("Dirichlet networks: distributions over class probabilities", "dirichlet:run"),
+    "active-learning": ("Active learning: which images to label", "active_digits:run"),
+    "little-labels": ("Little labels: what unlabeled inputs teach", "little_labels:run"),
+    "influence": ("Influence: training samples behind an answer", "influence_checks:run"),
+    "poisoning": (
+        "Data poisoning: one training image and the predictions it flips",
+        "poisoning:run",
+    ),
+    "recurrent": ("Recurrent networks: dropout masks tied over time", "recurrent_sequences:run"),
+    "segmentation": ("Segmentation: what is unsure in a road scene", "segmentation_scenes:run"),
     "exploration": (
         "Exploration: who finds out what it does not know",
-        exploration_worlds.run,
+        "exploration_worlds:run",
     ),
     "generalisation": (
         "Generalization: random labels, Rademacher complexity, double descent",
-        generalization.run,
+        "generalization:run",
     ),
-    "shift": ("Under shift: what holds as digits move away", shift.run),
-    "stability": ("Stability: Lipschitz constants, deformations, attacks", stability_checks.run),
+    "shift": ("Under shift: what holds as digits move away", "shift:run"),
+    "stability": ("Stability: Lipschitz constants, deformations, attacks", "stability_checks:run"),
 }
 JUDGES = {
-    "active-learning": active_digits.judge,
-    "little-labels": little_verdicts.judge,
-    "influence": influence_checks.judge,
-    "poisoning": poisoning_words.judge,
-    "exploration": exploration_verdicts.judge,
-    "ood": ood_verdicts.judge,
-    "calibration": calibrating.judge,
-    "failure": failure_verdicts.judge,
-    "confidnet": confidnet_words.judge,
-    "mc-dropout": mc_dropout.judge,
-    "lenet": dropout_lecture.judge,
-    "dirichlet": dirichlet.judge,
-    "recurrent": recurrent_verdicts.judge,
-    "segmentation": segmentation_verdicts.judge,
-    "generalisation": generalization_verdicts.judge,
-    "shift": shift_verdicts.judge,
-    "stability": stability_checks.judge,
+    "active-learning": "active_digits:judge",
+    "little-labels": "little_verdicts:judge",
+    "influence": "influence_checks:judge",
+    "poisoning": "poisoning_words:judge",
+    "exploration": "exploration_verdicts:judge",
+    "ood": "ood_verdicts:judge",
+    "calibration": "calibrating:judge",
+    "failure": "failure_verdicts:judge",
+    "confidnet": "confidnet_words:judge",
+    "mc-dropout": "mc_dropout:judge",
+    "lenet": "dropout_lecture:judge",
+    "dirichlet": "dirichlet:judge",
+    "recurrent": "recurrent_verdicts:judge",
+    "segmentation": "segmentation_verdicts:judge",
+    "generalisation": "generalization_verdicts:judge",
+    "shift": "shift_verdicts:judge",
+    "stability": "stability_checks:judge",
 }
 
 
@@ -92,7 +65,10 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        parts=tuple(
-            Part(name, title, run, JUDGES.get(name)) for name, (title, run) in PARTS.items()
-        ),
+        parts=tuple(_part(name, *row) for name, row in PARTS.items()),
     )
+
+
+def _part(name: str, title: str, run: str) -> Part:
+    judge = deferred(__name__, JUDGES[name]) if name in JUDGES else None
+    return Part(name, title, deferred(__name__, run), judge)

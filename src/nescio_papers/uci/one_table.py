@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +25,6 @@ CHAINS = (
     (MC_DROPOUT, "plain"),
 )  # each in a process of its own
 HEADER = ["", "RMSE", "NLL, mixture", "NLL, normal with its moments", "CRPS"]
-
-
-def part(name: str) -> Callable[[Settings], Findings]:
-    """The function of a table's part."""
-    return partial(run, name)
 
 
 def run(name: str, settings: Settings) -> Findings:

@@ -1,17 +1,17 @@
 """Regression on UCI tables: the standard splits of probabilistic regression."""
 
+from functools import partial
+
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part
-from nescio_papers.uci import overview
-from nescio_papers.uci.judging_tables import overview_claims
-from nescio_papers.uci.one_table import part
+from nescio_papers.kit import Experiment, Part, deferred
 from nescio_papers.uci.tables import TABLES
 
 
 @experiments.register
 def uci() -> Experiment:
     """Deep ensembles, MC dropout, evidential regression and others on UCI tables."""
-    tables = (Part(name, own.title, part(name)) for name, own in TABLES.items())
+    table = deferred(__name__, "one_table:run")
+    tables = (Part(name, own.title, partial(table, name)) for name, own in TABLES.items())
     return Experiment(
         name="uci",
         title="Regression on UCI tables: deep ensembles, MC dropout, evidential regression",
@@ -21,6 +21,11 @@ def uci() -> Experiment:
         needs="the UCI tables: see `nescio data list`; a table that is absent is left out",
         parts=(
             *tables,
-            Part("overview", "Beside the published table", overview.run, judge=overview_claims),
+            Part(
+                "overview",
+                "Beside the published table",
+                deferred(__name__, "overview:run"),
+                judge=deferred(__name__, "judging_tables:overview_claims"),
+            ),
         ),
     )

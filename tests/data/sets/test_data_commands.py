@@ -1,6 +1,8 @@
 """`nescio data list | download | verify`."""
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +11,7 @@ import nescio_papers.data  # noqa: F401  (its entries are part of the catalogue)
 from nescio.cli.main import main
 from nescio.data.sets import catalogue
 from nescio.data.sets.catalogue import CATALOGUE, CatalogueEntry, File
+from nescio.data.sets.download import presence
 
 
 def run(*words):
@@ -35,14 +38,53 @@ def test_list_says_what_there_is_and_where(tmp_path, monkeypatch):
         assert name in bare.output
         assert known.what in bare.output
         assert known.license in bare.output
+        assert f"expected: {known.expected}" in bare.output
     (tmp_path / "letters-az").mkdir()
     (tmp_path / "letters-az" / "x.npz").write_bytes(b"")
     lines = run("list", "--folder", str(tmp_path)).output.splitlines()
     assert lines[0] == f"folder: {tmp_path}"
-    rows = {line.split()[0]: line.split() for line in lines}
+    rows = {line.split()[0]: line.split() for line in lines if line}
     assert rows["letters"][1:3] == ["yes", "-"]
     assert rows["mnist"][1:3] == ["no", "11.6"]
     assert rows["cifar10"][1:3] == ["no", "170.1"]
+
+
+def test_list_has_the_data_of_the_papers_last(tmp_path):
+    (tmp_path / "sequences").mkdir()
+    (tmp_path / "sequences" / "GunPoint_TRAIN.ts.xz").write_bytes(b"")
+    (tmp_path / "sequences" / "GunPoint_TEST.ts").write_bytes(b"")
+    (tmp_path / "medical" / "heart-disease").mkdir(parents=True)
+    (tmp_path / "medical" / "heart-disease" / "processed.cleveland.data").write_bytes(b"")
+    (tmp_path / "uci").mkdir()
+    (tmp_path / "uci" / "README").write_bytes(b"")
+    result = run("list", "--folder", str(tmp_path)).output
+    own, of_papers = result.split("only the papers read these (nescio reproduce):\n")
+    assert "tiny_imagenet" in own
+    rows = {line.split()[0]: line for line in of_papers.splitlines() if line[0] != " "}
+    there = {
+        name: line[len("italy_power_demand") :].split("  -  ")[0].strip()
+        for name, line in rows.items()
+    }
+    assert there.pop("mnist_c").startswith("no ")  # beside the size of its download
+    assert there == {
+        "heart_disease": "in part",
+        "diabetes_130": "no",
+        "uci": "no",
+        "japanese_vowels": "no",
+        "gun_point": "yes",
+        "italy_power_demand": "no",
+    }
+    assert "folder medical/heart-disease; license" in of_papers
+    assert "expected: GunPoint_TRAIN.ts and GunPoint_TEST.ts, plain or .xz" in of_papers
+    (tmp_path / "uci" / "concrete.tar.xz").write_bytes(b"")
+    assert presence("uci", tmp_path) == "yes"
+
+
+def test_list_loads_the_papers_itself():
+    code = "from nescio.cli.main import main; main(['data', 'list'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "heart_disease" in done.stdout
 
 
 def test_a_download_of_nothing_is_refused(known, tmp_path):

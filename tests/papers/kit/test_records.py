@@ -21,6 +21,7 @@ from nescio_papers.kit import (
     numbers_of,
     run_experiment,
 )
+from nescio_papers.kit.records import whose
 
 FILES = ["measure.md", "results.json", "summary.md", "words.md"]
 
@@ -221,3 +222,13 @@ def test_nothing_to_judge_is_said(lab, tmp_path):
     assert "--again: not for --judge-only" in result.output
     result = CliRunner().invoke(main, ["reproduce", "uci", "--judge-only", "--seed", "1"])
     assert "--seed: not for --judge-only" in result.output
+
+
+def test_whose_a_folder_is_is_read_in_one_way(lab, published, tmp_path):
+    assert whose(tmp_path / "empty") is None
+    run_experiment(lab.experiment, tmp_path / "seed", settings=Settings(seed=3))
+    for folder, seed in ((published, 0), (tmp_path / "seed", 3)):
+        found = whose(folder)
+        assert found["experiment"] == "lab"
+        assert found["settings"] == {"quick": False, "seed": seed, "bits": False}
+        assert judge_experiment(lab.experiment, folder).records.settings.seed == seed

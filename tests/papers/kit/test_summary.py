@@ -6,8 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from nescio_papers import Comparison, Experiment, Findings, Part
-from nescio_papers.kit import Claim, fact, run_experiment, table
-from nescio_papers.kit.summary import MOST, short
+from nescio_papers.kit import Claim, exactly, fact, run_experiment, table
+from nescio_papers.kit.summary import MOST, claims_table, short
 
 DOCS = Path(__file__).parents[3] / "docs"
 PUBLISHED = sorted(path.parent for path in DOCS.glob("*/results.json"))
@@ -72,6 +72,30 @@ def test_a_large_summary_counts_and_shows_what_does_not_hold(tmp_path):
     assert "Those that do not hold, or not in full (" in text
     assert "| Claim 1 of p0. | does not hold |" in text
     assert "| Claim 0 of p0. |" not in text
+
+
+def test_a_number_without_an_interval_says_why():
+    one = exactly("limit", 0.5, why="closed form", below=1)
+    two = exactly("count", 3, why="all of them", above=1)
+    measured = fact("share", 0.5, (0.4, 0.6), above=0.3)
+    steady = fact("steady", 0.5, (0.5, 0.5), above=0.3)
+    unknown = exactly("unknown", None, why="never", above=0)
+
+    def cell(*facts, needs=()):
+        claim = Claim(source="p. 1", sentence="So.", facts=facts, needs=needs)
+        return claims_table([claim.to_json()]).splitlines()[-1].split(" | ")[-1].removesuffix(" |")
+
+    assert cell(one) == "limit 0.5, expected below 1 (no interval: closed form)"
+    assert cell(one, measured).endswith("expected above 0.3 (no interval of limit: closed form)")
+    assert cell(one, two).endswith("(no interval of limit: closed form; of count: all of them)")
+    assert "no interval" not in cell(measured, steady)
+    assert "no interval" not in cell(measured, needs=[two])  # it holds, so it is not shown
+    failed = exactly("count", 3, why="all of them", below=1)
+    assert cell(measured, needs=[failed]).endswith("(no interval of count: all of them)")
+    stored = Claim(source="p. 1", sentence="So.", facts=[unknown]).to_json()
+    (fact_,) = stored["facts"]
+    fact_["value"] = None  # as JSON has it
+    assert "never" not in claims_table([stored])
 
 
 def test_the_short_text_is_the_first_paragraph_in_whole_sentences():

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from nescio.cli.main import main
 from nescio.core import NescioError
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.know_your_limits_search import searching
-from nescio_papers.know_your_limits_search.paper import PUBLISHED, STARTS, judge, table_1
+from nescio_papers.know_your_limits_search import hyper_parameters, searching
+from nescio_papers.know_your_limits_search.hyper_parameters import PUBLISHED, STARTS, judge, table_1
 from nescio_papers.know_your_limits_search.searching import random_search
 from nescio_papers.know_your_limits_search.trial import (
     MODELS,
@@ -21,8 +21,6 @@ from nescio_papers.know_your_limits_search.trial import (
     evaluate,
     objective,
 )
-
-PAPER = sys.modules["nescio_papers.know_your_limits_search.paper"]
 
 TINY = Ranges(layers=(1, 2), widths=(4, 6))
 LEDGER = "trials.jsonl"
@@ -270,7 +268,7 @@ def test_the_command(tmp_path):
 
 
 def test_the_quick_experiment_compares_with_table_1(tmp_path, counted, monkeypatch):
-    monkeypatch.setattr(PAPER, "EPOCHS", 4)
+    monkeypatch.setattr(hyper_parameters, "EPOCHS", 4)
     experiment = named("know-your-limits-search")
     text = run_experiment(experiment, tmp_path, settings=Settings(quick=True)).read_text()
     text += (tmp_path / "search.md").read_text()  # the long tables
@@ -303,8 +301,8 @@ def test_verdicts_follow_from_the_scores_of_fresh_starts(monkeypatch):
         found = {"nll": 0.3 if bad else 0.1, "information": 0.2}
         return [found | {"accuracy": accuracy.get(model, 0.99) - 1e-4 * i} for i in starts]
 
-    monkeypatch.setattr(PAPER, "scores", scores)
-    monkeypatch.setattr(PAPER, "STARTS", (0, 1, 2))
+    monkeypatch.setattr(hyper_parameters, "scores", scores)
+    monkeypatch.setattr(hyper_parameters, "STARTS", (0, 1, 2))
     dropout, spreads = {"dropout": 0.1}, {"spread": 0.1, "prior_spread": 1.0}
     results = {model: [record(0.1, 0.99, **dropout)] for model in MODELS}
     results["bayes_by_backprop"] = [

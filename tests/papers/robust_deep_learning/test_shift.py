@@ -9,10 +9,9 @@ import torch
 
 from nescio import nets
 from nescio.evaluation.answers import Seen
-from nescio_papers import Settings
+from nescio_papers import Settings, named
 from nescio_papers.kit import exactly
 from nescio_papers.robust_deep_learning import shift, shift_pairs, shift_verdicts
-from nescio_papers.robust_deep_learning.paper import JUDGES, PARTS
 
 TINY = replace(shift.QUICK, train=150, held=70, test=70, passes=3)
 LEARNED = [exactly("accuracy", 0.99, why="made up", above=0.98)]
@@ -95,8 +94,9 @@ def test_without_data_the_command_is_said(tmp_path, monkeypatch):
 
 
 def test_it_is_a_part_of_the_lecture():
-    assert PARTS["shift"][1] is shift.run
-    assert JUDGES["shift"] is shift_verdicts.judge
+    (part,) = [part for part in named("robust-deep-learning").parts if part.name == "shift"]
+    assert part.run.function is shift.run
+    assert part.judge.function is shift_verdicts.judge
 
 
 def test_differences_are_those_of_the_curves(found):

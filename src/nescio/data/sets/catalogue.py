@@ -38,6 +38,12 @@ class CatalogueEntry:
     others: tuple[File, ...] = ()
     patterns: tuple[str, ...] = ()
     by_hand: str = ""
+    papers: bool = False  # whether only the papers read it
+
+    @property
+    def expected(self) -> str:
+        """The files that belong into its folder: names, or words where they are put by hand."""
+        return ", ".join(file.name for file in self.files) or self.by_hand
 
     @property
     def size(self) -> int:
@@ -45,12 +51,16 @@ class CatalogueEntry:
         return sum(file.size for file in self.files)
 
 
-def read_catalogue(path: Path) -> dict[str, CatalogueEntry]:
-    """The entries of a catalogue file by name."""
-    return {name: _entry(name, table) for name, table in tomllib.loads(path.read_text()).items()}
+def read_catalogue(path: Path, *, papers: bool = False) -> dict[str, CatalogueEntry]:
+    """The entries of a catalogue file by name.
+
+    papers: whether only the papers read these data sets.
+    """
+    tables = tomllib.loads(path.read_text())
+    return {name: _entry(name, table, papers) for name, table in tables.items()}
 
 
-def _entry(name: str, table: dict[str, Any]) -> CatalogueEntry:
+def _entry(name: str, table: dict[str, Any], papers: bool) -> CatalogueEntry:
     bases = table.pop("addresses", [])
     table["files"] = [
         File(name=file, addresses=tuple(base + file for base in bases), **known)
@@ -60,7 +70,7 @@ def _entry(name: str, table: dict[str, Any]) -> CatalogueEntry:
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
     }
-    return CatalogueEntry(name=name, **values)
+    return CatalogueEntry(name=name, papers=papers, **values)
 
 
 CATALOGUE = read_catalogue(Path(__file__).with_name("catalogue.toml"))
@@ -124,9 +134,8 @@ def how_to_get(name: str) -> str:
     """Which files are expected, and the command that fetches them."""
     known = entry(name)
     if not known.files:
-        return f"expected there: {known.by_hand} (see {known.home})"
-    names = ", ".join(file.name for file in known.files)
-    return f"expected there: {names}; fetch them with: nescio data download {known.name}"
+        return f"expected there: {known.expected} (see {known.home})"
+    return f"expected there: {known.expected}; fetch them with: nescio data download {known.name}"
 
 
 def lacking(name: str, where: Path, what: str) -> NescioError:

@@ -87,10 +87,27 @@ def presence(name: str, folder: str | Path | None = None) -> Literal["yes", "in 
     known, where = entry(name), home(name, folder)
     if where is None or not any(where.iterdir()):
         return "no"
+    if not known.files:
+        return _presence_by_hand(known, where)
     unpacked = [locate(where, other.name) is not None for other in known.others]
     if all(_has(where, file) for file in known.files) or (unpacked and all(unpacked)):
         return "yes"
     return "no" if len(missing(known, where)) == len(known.files) else "in part"
+
+
+def _presence_by_hand(known: CatalogueEntry, where: Path) -> Literal["yes", "in part", "no"]:
+    """The same of files that nobody serves: those with known names, of a pattern, or any."""
+    named = [_in_any_form(where, other.name) for other in known.others]
+    anything = not named and not known.patterns
+    if anything or (named and all(named)) or _matching(known, where):
+        return "yes"
+    return "in part" if any(named) else "no"
+
+
+def _in_any_form(where: Path, name: str) -> bool:
+    """Whether a file is there, packed or plain."""
+    plain = name.removesuffix(".gz").removesuffix(".xz")
+    return any(locate(where, plain + end) is not None for end in ("", ".gz", ".xz"))
 
 
 def missing(known: CatalogueEntry, where: Path) -> list[File]:
