@@ -6,9 +6,11 @@ on each run, and a brute-force oracle with a grid is wrong for a few of them.
 
 import os
 import shutil
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,17 @@ from nescio.core.engines import _Here
 os.environ.setdefault("MKL_CBWR", "AUTO")  # as the command line does; nothing was computed yet
 torch.set_num_threads(1)
 collect_ignore = [] if find_spec("sqlalchemy") else ["serving"]  # of the extra serve
+BYTECODE = Path(__file__).parents[1] / "build" / "bytecode"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where bytecode is not kept beside the source, workers and what tests start keep it in build.
+
+    Without it, every process compiles torch and what it imports, and each worker all tests.
+    """
+    if getattr(config.option, "numprocesses", None) and sys.dont_write_bytecode:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(BYTECODE))
 
 
 @pytest.fixture(autouse=True)

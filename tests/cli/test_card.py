@@ -21,12 +21,6 @@ from nescio.evaluation.card.claims import canonical_digest
 AUDIT = ("--budget", "quick", "--rays", "0", "--attack-steps", "0", "--skip", "shift")
 
 
-def again(words, *, env=None, **_):
-    """What `subprocess.run` does, in this process: one import of torch less."""
-    found = CliRunner().invoke(main, list(words[3:]))
-    return subprocess.CompletedProcess(words, found.exit_code)
-
-
 @pytest.fixture(scope="module")
 def carded(guarded, tmp_path_factory):
     """A folder with a network, data, its audit and its card."""
@@ -47,13 +41,13 @@ def carded(guarded, tmp_path_factory):
 
 
 @pytest.fixture
-def here(carded, tmp_path, monkeypatch):
+def here(carded, run_again, tmp_path, monkeypatch):
     """A copy of it, as the current folder."""
     own = tmp_path / "own"
     shutil.copytree(carded, own)
     monkeypatch.chdir(own)
     monkeypatch.setattr(sys, "path", [str(own), *sys.path])
-    monkeypatch.setattr(verify_command.subprocess, "run", again)
+    monkeypatch.setattr(verify_command.subprocess, "run", run_again)
     monkeypatch.delitem(sys.modules, "guarded_module_of_tests", raising=False)
     return own
 

@@ -6,10 +6,13 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import numpy as np
@@ -39,6 +42,7 @@ ONLY_READ = {  # examples that are parsed, and why they are not run
 }
 FIRST = ("train", "nescio")  # what other examples work with
 AUDIT = "nescio audit mymodule:make_net --weights w.safetensors --data test.npz --budget quick"
+AUDIT += " --attack-steps 0 --skip shift"
 ASK = ["nescio label next pool --out ask.csv", "nescio label add ask.csv"]
 BEFORE = {  # what a person has done before the examples of a command
     "diff": [f"{AUDIT} --rays {rays} --out {out}" for rays, out in ((3, "old"), (4, "new"))],
@@ -114,7 +118,9 @@ def prices(path: Path, seed: int, count: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def prepared(
+    tmp_path_factory: pytest.TempPathFactory, run_again: Callable[..., Any]
+) -> Iterator[Path]:
     """A folder with all files that examples name; the current one."""
     home = tmp_path_factory.mktemp("examples")
     (home / "mymodule.py").write_text(MODULE)
@@ -122,8 +128,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(home)
         patch.syspath_prepend(home)
         patch.setenv("NESCIO_DATA", str(home / "data"))
-        for name, less in (("audit_digits", {"members": 2}), ("compare_digits", {})):
-            patch.setattr(demo, name, partial(getattr(demo, name), epochs=1, **less))
+        patch.setattr(demo, "PASSES", 5)
+        less = {"audit_digits": {"members": 2}, "compare_digits": {"passes": 5, "resamples": 50}}
+        for name, options in less.items():
+            patch.setattr(demo, name, partial(getattr(demo, name), epochs=1, **options))
+        here = SimpleNamespace(run=run_again, DEVNULL=subprocess.DEVNULL)
+        patch.setattr("nescio.cli.verify.subprocess", here)  # a page of the docs starts a process
         patch.setattr("nescio.cli.work.pieces.EPOCHS", 2)
         fill(home)
         yield home

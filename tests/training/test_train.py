@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -231,8 +230,14 @@ model = train(make, (x, y), members=3, epochs=int(sys.argv[2]), batch_size=10, c
 
 
 def run_script(folder: Path, epochs: int, **options: object) -> subprocess.Popen[bytes]:
-    code = textwrap.dedent(SCRIPT)
-    return subprocess.Popen([sys.executable, "-c", code, str(folder), str(epochs)], **options)
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), str(epochs)], **options)
+
+
+def run_here(code: str, *words: object) -> None:
+    """The same in this process, which saves a start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["-c", *map(str, words)])
+        exec(code, {"__name__": "__main__"})
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
@@ -244,10 +249,19 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("no checkpoint after a minute")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_here(SCRIPT, folder, 120)
+    return folder
+
+
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_run_goes_on_to_the_same_bits(stop: signal.Signals, tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert run_script(whole, 120).wait(timeout=120) == 0
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    stop: signal.Signals, whole: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
     for _ in range(2):  # stopped twice
         before = _mtime(broken / "checkpoint.safetensors")
         process = run_script(broken, 120, stderr=subprocess.DEVNULL)
@@ -256,7 +270,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(stop: signal.Signals, tmp_path: 
         os.kill(process.pid, stop)
         process.wait(timeout=60)
         assert not (broken / "model.safetensors").exists(), "the run was too short to be stopped"
-    assert run_script(broken, 120).wait(timeout=120) == 0
+    run_here(SCRIPT, broken, 120)
     one, other = nescio.load(whole), nescio.load(broken)
     for key, tensor in one.tensors.items():
         assert torch.equal(tensor, other.tensors[key])
@@ -335,10 +349,8 @@ def test_a_truncated_checkpoint_is_refused_and_kept(tmp_path: Path) -> None:
     process.wait()
     file = tmp_path / "checkpoint.safetensors"
     file.write_bytes(file.read_bytes()[:500])
-    process = run_script(tmp_path, 5000, stderr=subprocess.PIPE)
-    said = process.communicate(timeout=60)[1]
-    assert b"damaged" in said
-    assert b"delete it to start this run again" in said
+    with pytest.raises(NescioError, match="(?s)damaged.*delete it to start this run again"):
+        run_here(SCRIPT, tmp_path, 5000)
     assert file.stat().st_size == 500
 
 
@@ -428,11 +440,8 @@ train(make, (x, y), members=2, epochs=30, batch_size=30, loss=loss, augment=crop
 def test_a_killed_run_goes_on_with_what_its_loss_has_kept(tmp_path: Path) -> None:
     """Kept perturbations, the free step, the ramp and augmentation: the same bits."""
 
-    def start(folder: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", KEEPING, str(folder)])
-
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    process = start(broken)
+    process = subprocess.Popen([sys.executable, "-c", KEEPING, str(broken)])
     wait_for(broken / "checkpoint.safetensors", process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=60)
@@ -442,8 +451,8 @@ def test_a_killed_run_goes_on_with_what_its_loss_has_kept(tmp_path: Path) -> Non
     assert kept.shape == (2, 31, 1, 4, 4)  # as many as the largest batch may take
     assert kept.dtype == torch.int8
     assert manifest["epoch"] < 30
-    assert start(broken).wait(timeout=120) == 0
-    assert start(whole).wait(timeout=120) == 0
+    run_here(KEEPING, broken)
+    run_here(KEEPING, whole)
     make = nn.Sequential(nn.Flatten(), nets.mlp(16, 2, widths=(16,), dropout=0.1))
     one, other = (nescio.load(folder, net=make) for folder in (whole, broken))
     for key, tensor in one.tensors.items():
