@@ -30,7 +30,7 @@ class Budget:
     """The sizes of a run; the paper's where it can be."""
 
     train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(1000, 200))  # images at most
-    epochs: Sizes = size(_by_block(10, 40), quick=_by_block(1, 1))
+    epochs: Sizes = size(_by_block(8, 40), quick=_by_block(1, 1))
     stated: Mapping[str, Stated] = size(
         _stated(Stated(20_000, 4), Stated(10_000, 5), Stated(20_000, 6)),
         quick=_stated(Stated(200, 1), Stated(200, 1), Stated(200, 1)),
@@ -43,7 +43,7 @@ class Budget:
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=10)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
-    rays: Sizes = size(_by_block(1000, 1), quick=_by_block(50, 0))  # of table 2, exact factors
+    rays: Sizes = size(_by_block(500, 1), quick=_by_block(50, 0))  # of table 2, exact factors
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
     examples: int = size(8, quick=6)  # noise images in a figure
     example_steps: int = size(40, quick=20)  # of the attack on them
