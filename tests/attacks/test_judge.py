@@ -17,6 +17,7 @@ from nescio.attacks import (
     wrong_confidence,
 )
 from nescio.attacks.judge import judge
+from nescio.attacks.objectives import FAR, misread
 from nescio.attacks.strong import CLASSES, FROM_DATA, HALVING, LABELS, LEAKING, PLAIN
 
 WIDE = 50  # features: of that many, random starts have the mean of their input
@@ -108,21 +109,20 @@ def test_a_region_around_data_is_found_only_from_the_data():
 
 
 def test_who_names_data_in_a_ball_right_is_right():
-    """A region around an image: it counts by itself, and not where the answer is its label."""
+    """A region around an image: alone it counts, with its label it does not, nor if misread."""
     image = torch.rand(1, WIDE, generator=torch.Generator().manual_seed(1)) * 0.5 + 0.25
 
     def around(x):
         far = (x - image).abs().mean(1)
         return torch.where(far < 0.05, 4 * (1 - far / 0.05), torch.zeros(()))
 
-    right, wrong = torch.tensor([0]), torch.tensor([1])
     alone = strong_noise(two(around), HALF, starts=image)
-    misread = strong_noise(two(around), HALF, starts=(image, wrong))
-    read = strong_noise(two(around), HALF, starts=(image, right))
-    assert alone.wins == misread.wins == {FROM_DATA: 4}
-    torch.testing.assert_close(misread.value, torch.full((4,), 4.0))
-    assert FROM_DATA not in read.wins
-    assert torch.equal(read.value, torch.zeros(4))
+    assert alone.wins == {FROM_DATA: 4}
+    torch.testing.assert_close(alone.value, torch.full((4,), 4.0))
+    for label in (0, 1):  # read right, and an error on the data
+        labeled = strong_noise(two(around), HALF, starts=(image, torch.tensor([label])))
+        assert FROM_DATA not in labeled.wins
+        assert torch.equal(labeled.value, torch.zeros(4))
 
 
 def test_from_data_the_wrong_classes_are_raised():
@@ -134,9 +134,20 @@ def test_from_data_the_wrong_classes_are_raised():
         return torch.stack([3 - 0 * away, 0 * away, 20 * away], 1)
 
     start = torch.full((1, WIDE), 0.55)
-    found = strong_noise(Logits(sides), image, starts=(start, torch.tensor([0])))
+    found = strong_noise(Logits(sides), image, starts=(start, torch.tensor([0])), steps=0)
+    assert found.value.shape == (1,)
     best = 6 - torch.tensor([3.0, 0.0]).logsumexp(0)
     torch.testing.assert_close(found.value, best[None], rtol=1e-3, atol=0)
+
+
+def test_a_wrong_answer_that_was_met_counts_before_a_right_one_that_is_nearly_wrong():
+    """Ten classes: a wrong one has .35 where the label has .4, and .3 where it wins."""
+    y = torch.tensor([0])
+    right = torch.tensor([[0.4, 0.35, *[0.25 / 8] * 8]]).log()
+    wrong = torch.tensor([[0.25, 0.3, *[0.45 / 8] * 8]]).log()
+    both = misread(Logits(lambda x: x))(torch.cat([right, wrong]), y.expand(2))
+    odds = torch.tensor([0.35 / 0.65, 0.3 / 0.7]).log() - torch.tensor([FAR, 0.0])
+    torch.testing.assert_close(both, odds)
 
 
 def test_what_reached_enough_before_is_not_blind():
@@ -308,7 +319,8 @@ def test_they_work_where_gradients_are_off():
     [
         ({"starts": torch.rand(3, 7)}, "starts must be inputs of the same shape"),
         ({"starts": 255 * HALF + 1}, "the starts range from 128.5"),
-        ({"starts": (HALF, torch.zeros(3))}, "4 starts but labels of shape"),
+        ({"starts": (HALF, torch.zeros(3, dtype=torch.long))}, "4 starts but labels are"),
+        ({"starts": (HALF, torch.zeros(4))}, "give one class each"),
         ({"restarts": 0}, "restarts must be a whole number, at least 1, got 0"),
         ({"data_starts": True}, "data_starts must be a whole number"),
         ({"classes": 1.5}, "classes must be a whole number"),

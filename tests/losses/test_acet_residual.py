@@ -199,16 +199,39 @@ def test_the_class_of_a_start_is_known_for_all_its_visits() -> None:
     assert {NO_LABEL, 0, 1, 2} <= set(began.values())
 
 
-def test_label_maps_show_no_single_class() -> None:
-    x, y = torch.rand(12, 1, 4, 4), torch.randint(0, 2, (12, 4, 4))
-    ood = uniform((1, 4, 4), seed=1)
+def test_samples_without_a_label_that_counts_are_no_starts() -> None:
+    memory: dict = {}
+    made, weight = [normalized() for _ in range(2)], (torch.arange(10) < 3).float().expand(2, -1)
+    batch = replace(batch_at(0), y=torch.ones(2, 10, dtype=torch.long), weight=weight)
+    batch, rng = replace(batch, memory=memory), Rng(0, (0, 1), (0, 0))
+    losses.acet(losses.nll(), uniform((FEATURES,), seed=1), pool=10, from_data=1.0)(
+        Forward(Stack(made[0]), stack(made), rng), batch, rng
+    )
+    (shown,) = (tensor for name, tensor in memory.items() if name.endswith(" shown"))
+    assert shown.sort(1).values.tolist() == 2 * [[NO_LABEL] * 7 + [1] * 3]
 
-    def net():
-        return nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1))
 
-    loss = losses.acet(losses.nll(), ood, pool=12)
-    model = nescio.train(net, (x, y), loss=loss, epochs=1, batch_size=6, progress=False)
-    assert model(x).probs.isfinite().all()
+def test_of_label_maps_no_search_starts_at_the_data() -> None:
+    """There an input shows no single class, and nothing tells which answers are right."""
+    x, memory = torch.rand(1, 6, 1, 4, 4), {}
+    y = torch.randint(0, 2, (1, 6, 4, 4))
+    net = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1))
+    architecture, rng = Recording(net), Rng(0, (0,), (0, 0))
+    ends = torch.zeros(1, 4, 4), torch.ones(1, 4, 4)
+    batch = Batch(x=x, y=y, points=6, low=ends[0], high=ends[1], total=4, memory=memory)
+    loss = losses.acet(losses.nll(), uniform((1, 4, 4), seed=1), pool=12, from_data=1.0)
+    loss(Forward(architecture, stack([net]), rng), batch, rng)
+    turn = turns(uniform((1, 4, 4), seed=1), batch, rng, 1.0, 12, 16)
+    center = uniform((1, 4, 4), seed=1)(turn.index[0])[None]
+    cut = (x - center).clamp(-0.3, 0.3) + center
+    assert ((architecture.looked[0] - cut).abs().flatten(2).amax(2) > 1e-3).all()
+    assert not [name for name in memory if name.endswith(" shown")]
+
+
+def test_a_start_at_the_data_needs_a_step() -> None:
+    plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
+    with pytest.raises(NescioError, match="no step to move"):
+        looked_at(plain, from_data=0.5)
 
 
 def test_the_weight_grows() -> None:

@@ -90,6 +90,28 @@ def wrong_confidence(source: object, *, ignore_index: int | None = None) -> Obje
     return value
 
 
+FAR = 100.0  # more than log-odds of a class that wins can be below 0, for any number of classes
+
+
+def misread(source: object) -> Objective:
+    """As `wrong_confidence`, less FAR where the label is more probable: misread inputs come first.
+
+    A wrong class that has won has log-odds above -FAR, one that has not has at most -FAR.
+
+    source: an `nn.Module`, a model, or another predictor.
+    """
+    answered = answer_of(source)
+
+    def value(x: Tensor, y: Tensor) -> Tensor:
+        logs = answered(x).log_probs
+        label = _column(y, logs, None)
+        wrong = logs.scatter(-1, label, -torch.inf).argmax(-1, keepdim=True)
+        right = logs.gather(-1, label) >= logs.gather(-1, wrong)
+        return _per_sample(_odds(logs, wrong) - FAR * right[..., 0])
+
+    return value
+
+
 def margin(source: object, *, ignore_index: int | None = None) -> Objective:
     """The log-ratio of the most probable class but the label to the label: positive where it wins.
 

@@ -1,7 +1,7 @@
 """The judges by name: the strongest of several attacks on noise, and on labeled samples."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from nescio.attacks.halving import higher, wide
 from nescio.attacks.judge import ENOUGH, Judged, Near, Search, judge, valued
 from nescio.attacks.named import Attacked, pgd
 from nescio.attacks.objectives import (
+    FAR,
     Objective,
     answer_of,
     class_confidence,
@@ -21,6 +22,7 @@ from nescio.attacks.objectives import (
     label_loss,
     leaking,
     margin,
+    misread,
     wrong_confidence,
 )
 from nescio.core import NescioError, as_inputs, as_tensor, derive
@@ -63,21 +65,23 @@ def strong_noise(
     For each input: the steps of `adversarial_noise`; from random points steps that are halved, and
     the same with leaking gradients; from inputs of the data that are moved into its ball; and
     towards one class after another. The value is always the confidence of the network as it is.
-    By default an input of ten classes takes 370 passes forward and backward, and 41 forward.
+    By default an input of ten classes takes 370 passes forward and backward, and 41 forward; each
+    start with a label takes one forward.
 
     source: an `nn.Module`, a model, or another predictor.
     x: inputs to begin with, such as noise, `(N, ...)`.
     starts: inputs of the data with their labels, such as test images `(x, y)`; None: without that
       attack. A ball around noise can hold readable data, and who gives them their label is right:
-      from there only the other classes are raised, and only a wrong answer counts. Inputs alone: it
-      counts whatever the class.
+      from there only the other classes are raised, and only a wrong answer counts. What the network
+      misreads as it is, is an error on the data, and no start. Inputs alone: all of them are
+      starts, and any class counts.
     radius: radius of the ball; None: the whole box.
     steps: number of gradient steps of the plain attack.
     step: length of such a step; None: 2.5 * radius / steps.
     halving_steps: number of gradient steps of each of the others.
     restarts: number of random starts.
-    data_starts: for each input, the number of starts in the data: the most confident of ten
-      candidates, five of them the nearest to its ball.
+    data_starts: for each input, the number of starts in the data: of ten candidates, five of them
+      the nearest to its ball, the most confident, with labels in a wrong class.
     classes: for each input, the number of classes that are raised to the end, of at most ten that
       are tried for three steps.
     enough: inputs whose log-odds have reached this are settled, and left out by the attacks that
@@ -102,9 +106,13 @@ def strong_noise(
     if starts is not None:
         data, labels = _pool(starts, inputs)
         ways.ascent.check(data, what="starts")
-        searches[FROM_DATA] = partial(
-            ways.from_data, source, data, labels, count=data_starts, **halved
-        )
+        if labels is not None:
+            read = valued(margin(source), data, (labels,), batch_size) < 0
+            data, labels = data[read], labels[read]
+        if len(data):
+            searches[FROM_DATA] = partial(
+                ways.from_data, source, data, labels, count=data_starts, **halved
+            )
     searches[CLASSES] = partial(ways.class_by_class, source, count=classes, **halved)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
     return judge(sure, inputs, (), searches, enough=enough, **options)
@@ -211,7 +219,7 @@ class _Ways:
         **how: Any,
     ) -> Attacked:
         """From inputs of the data, in the ball: of some candidates those of the highest value."""
-        objective = confidence(source) if labels is None else wrong_confidence(source)
+        objective = confidence(source) if labels is None else misread(source)
         project, size = self.ascent.projection(near.x), self.options["batch_size"]
         chosen = self._candidates(data, near, project)
         shown = None if labels is None else labels[chosen]
@@ -221,17 +229,10 @@ class _Ways:
         rows, found = torch.arange(len(near.x), device=order.device), []
         for one in order.T:
             targets = _row(shown, (one, rows))
-            climbed = self._climb(objective, near, begun[one, rows], targets, **how)
-            found.append(self._misread(source, climbed, near.x, targets) if targets else climbed)
-        return _best(found)
-
-    def _misread(
-        self, source: object, found: Attacked, x: Tensor, labels: tuple[Tensor, ...]
-    ) -> Attacked:
-        """What was found where another class than the label has won; elsewhere nothing: `x`."""
-        won = valued(margin(source), found.x, labels, self.options["batch_size"]) > 0
-        inputs = torch.where(wide(won, x), found.x, x)
-        return Attacked(inputs, found.value.where(won, -torch.inf), found.blind)
+            found.append(self._climb(objective, near, begun[one, rows], targets, **how))
+        best = _best(found)
+        wrong = wide(best.value > -FAR, near.x)
+        return best if labels is None else replace(best, x=torch.where(wrong, best.x, near.x))
 
     def class_by_class(self, source: object, near: Near, *, count: int, **how: Any) -> Attacked:
         """Towards single classes, from the input: those that rise most in a few steps."""
@@ -314,7 +315,8 @@ def _inputs(x: Any) -> Tensor:
 
 def _pool(starts: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Some inputs of the data, at even distances, and their labels if they came along."""
-    given, labels = starts if isinstance(starts, tuple | list) else (starts, None)
+    pair = isinstance(starts, tuple) and len(starts) == 2
+    given, labels = starts if pair else (starts, None)
     data = as_inputs(given, "starts", dtype=x.dtype, keep_bytes=True)
     if data.shape[1:] != x.shape[1:]:
         shapes = f"{tuple(x.shape[1:])}, got {tuple(data.shape[1:])}"
@@ -325,6 +327,7 @@ def _pool(starts: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     if labels is None:
         return pool, None
     named = as_tensor(labels, "labels of the starts")
-    if named.shape != data.shape[:1]:
-        raise NescioError(f"{len(data)} starts but labels of shape {tuple(named.shape)}; one each")
+    if named.shape != data.shape[:1] or named.is_floating_point():
+        kind = f"{named.dtype} of shape {tuple(named.shape)}"
+        raise NescioError(f"{len(data)} starts but labels are {kind}; give one class each")
     return pool, named[even.to(named.device)].to(x.device)

@@ -160,6 +160,11 @@ def acet(
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
             moves = warm.recall(turn.slot)
+            if search.from_data and not ascent.steps:
+                raise NescioError(
+                    "from_data starts searches at the data, and this attack has no step to move "
+                    "them: give one, such as attack=Ascent(radius=0.3, steps=8)"
+                )
             if search.renew or search.from_data:
                 moves, new = _begun(moves, turn, center, search, batch, rng)
                 shown = None if new is None else _shown(batch, name, size).recall(turn, new)
@@ -211,7 +216,7 @@ def _search(
         ramp=0.3 * alone if ramp is None else ramp,
         form=form or ("uniform" if steps else "max"),
         renew=(RENEW * deep if renew is None else renew) or None,
-        from_data=FROM_DATA * deep if from_data is None else from_data,
+        from_data=FROM_DATA * (deep and not alone) if from_data is None else from_data,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
 
@@ -226,8 +231,8 @@ def _begun(
 ) -> tuple[Tensor, Tensor | None]:
     """Perturbations and classes of new inputs, where they are new; otherwise the stored `moves`.
 
-    They point at a training input, whose class the input then shows, or anywhere. With label maps
-    an input shows no single class: None.
+    They point at a training input with a label, whose class the input then shows, or anywhere.
+    With label maps an input shows no single class: all of them point anywhere.
     """
     radius = search.ascent.reach
     count, features = center[0].flatten(1).shape
@@ -237,9 +242,11 @@ def _begun(
     wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
     sample = torch.arange(count, device=center.device) % batch.x.shape[1]
     there = (batch.numbers[:, sample] - center).clamp(-radius, radius)
-    chosen = drawn[:, 0] < search.from_data
-    begun = torch.where(chosen.view(wide), there, anywhere)
-    shown = batch.y[:, sample].where(chosen, NO_LABEL) if batch.y.ndim == 2 else None
+    chosen, one = drawn[:, 0] < search.from_data, batch.y.ndim == 2
+    if batch.weight is not None and one:
+        chosen &= batch.weight[:, sample] > 0  # others have no label, or one that does not count
+    begun = torch.where((chosen & one).view(wide), there, anywhere)
+    shown = batch.y[:, sample].long().where(chosen, NO_LABEL) if one else None
     return torch.where(turn.fresh.to(center.device).view(wide), begun, moves), shown
 
 

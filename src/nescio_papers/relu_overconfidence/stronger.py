@@ -56,8 +56,8 @@ def strong_noise(attack: AdversarialNoise, budget: Budget) -> Stronger:
         )
 
     text = (
-        f"the best of several attacks, {steps} halved steps each, from test images towards wrong "
-        f"classes, and {attack.description}"
+        f"the best of several attacks, {steps} halved steps each, from test images that are "
+        f"read right towards wrong classes, and {attack.description}"
     )
     return Stronger(text, lambda model, in_dist: judge(model, in_dist).x, judge)
 
@@ -110,6 +110,21 @@ def balls_with_data(noise: Tensor, images: Tensor, radius: float) -> float:
         inside = one.clamp(noise - radius, noise + radius)
         held |= (inside - one).abs().flatten(1).mean(1) < same
     return held.double().mean().item()
+
+
+def read_in_balls(model: Model, noise: Tensor, data: tuple[Tensor, Tensor], radius: float) -> float:
+    """The share of images of the data that a network reads right when they are cut into balls.
+
+    noise: noise images, `(N, ...)`; the balls around them take turns.
+    data: images of the data, and their labels.
+    radius: radius of the balls, in the largest difference of a pixel.
+    """
+    x, y = as_batch(data[0]), data[1]
+    center = noise[torch.arange(len(x)) % len(noise)]
+    inside = x.clamp(center - radius, center + radius)
+    with torch.no_grad():
+        named = [model.outputs(piece)[0].argmax(-1) for piece in inside.split(SAMPLES)]
+    return (torch.cat(named) == y).double().mean().item()
 
 
 def without_gradient(model: Model, x: Tensor) -> float:

@@ -39,7 +39,12 @@ from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
 )
-from nescio_papers.relu_overconfidence.table_1_columns import column_of, held_by_balls, pair_of
+from nescio_papers.relu_overconfidence.table_1_columns import (
+    column_of,
+    held_by_balls,
+    pair_of,
+    readable_in_balls,
+)
 
 WRONG = f"{ADVERSARIAL_SAMPLES}{FILTERED}"  # the paper's row of adversarial samples
 PAIRS = ((CEDA, PLAIN), (ACET, PLAIN), (ACET, CEDA), (NO_DECAY, PLAIN))  # compared by input
@@ -82,6 +87,7 @@ def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
         "training_seconds": {name: one.seconds for name, one in columns.items()},
         "without_gradient": {name: one.dead for name, one in columns.items()},
         "balls_with_data": held_by_balls(settings, block, in_dist),
+        "readable_in_balls": readable_in_balls(settings, block, in_dist),
         "by_seed": {name: one.by_seed for name, one in columns.items() if len(one.each) > 1},
         "pairs": {
             f"{first}{LESS}{second}": pair_of(block, columns[first], columns[second])
@@ -123,10 +129,12 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
         "the latter alone.",
         "The strong judge counts, for each input, the best of several attacks, the paper's among "
         f"them. {percent(numbers['balls_with_data'])} of the balls around noise hold a test image, "
-        "changed by less than 1 % of the range. Who gives it its label is right: from test images "
-        "the judge raises the other classes, and counts wrong answers alone. Share of images at "
-        "which the confidence has no gradient at all, so that the "
-        f"paper's attack cannot move them: {_no_slope(numbers)}.",
+        "changed by less than 1 % of the range; of test images cut into such balls, the plain "
+        f"network reads {percent(numbers['readable_in_balls'])} right. Who gives them their label "
+        "is right: from test images that a network reads right as they are, the judge raises the "
+        "other classes, and counts wrong answers alone.",
+        "Share of images at which the confidence has no gradient at all, so that the paper's "
+        f"attack cannot move them: {_no_slope(numbers)}.",
         *_said_of_seeds(numbers),
         *_said_of_stand_ins(whole),
     ]

@@ -22,6 +22,7 @@ from nescio_papers.relu_overconfidence.cells import (
     seeds_of,
     trained,
 )
+from nescio_papers.relu_overconfidence.methods import PLAIN
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
     ADVERSARIAL_SAMPLES,
@@ -40,6 +41,7 @@ from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
     balls_with_data,
+    read_in_balls,
     strong_noise,
     strong_samples,
     without_gradient,
@@ -161,6 +163,14 @@ def held_by_balls(settings: Settings, block: Block, in_dist: InData) -> float:
     attack = probes(block, in_dist, budget(settings), settings)[ADVERSARIAL_NOISE]
     images = as_inputs(evenly(in_dist.test[0], STARTS))
     return balls_with_data(attack.ood.take(attack.count), images, attack.radius)
+
+
+def readable_in_balls(settings: Settings, block: Block, in_dist: InData) -> float:
+    """How many test images the plain network reads right when they are cut into the balls."""
+    attack = probes(block, in_dist, budget(settings), settings)[ADVERSARIAL_NOISE]
+    x, y = (evenly(part, STARTS) for part in in_dist.test)
+    plain = trained(settings, block, PLAIN, in_dist).model
+    return read_in_balls(plain, attack.ood.take(attack.count), (x, y), attack.radius)
 
 
 def _dead(

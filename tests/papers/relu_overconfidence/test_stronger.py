@@ -14,6 +14,7 @@ from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
     balls_with_data,
+    read_in_balls,
     strong_noise,
     strong_samples,
     without_gradient,
@@ -46,7 +47,7 @@ def test_noise_is_moved_to_the_most_confident_point_of_its_ball(model):
     """No gradient at (0.3, 0.3), yet (0.6, 0) is within 0.3, with the log-odds 0.8."""
     attack = AdversarialNoise(another(X[:1], "low"), 1, steps=20, options={"start": "input"})
     assert torch.equal(attack.near(model).x, X[:1])  # the paper's attack cannot move
-    row = strong_noise(attack, X, QUICK)
+    row = strong_noise(attack, QUICK)
     made = row.make(model, data())
     assert made.shape == (1, 1, 1, 2)
     sure = torch.tensor(0.8).sigmoid().item()
@@ -79,8 +80,8 @@ def test_descriptions_hold_what_changes_the_inputs():
     attack = AdversarialNoise(noise, 1, steps=20)
     samples = AdversarialSamples(2)
     texts = [
-        strong_noise(attack, X, QUICK).description,
-        strong_noise(AdversarialNoise(noise, 1, steps=30), X, QUICK).description,
+        strong_noise(attack, QUICK).description,
+        strong_noise(AdversarialNoise(noise, 1, steps=30), QUICK).description,
         strong_samples(samples, 5).description,
         strong_samples(samples, 6).description,
         strong_samples(AdversarialSamples(2, radius=0.1), 5).description,
@@ -96,3 +97,11 @@ def test_balls_that_hold_an_image_of_the_data_are_counted():
     assert balls_with_data(noise, data, 0.2) == pytest.approx(1 / 3)
     assert balls_with_data(noise, data, 0.199) == pytest.approx(1 / 3)  # hardly changed
     assert balls_with_data(noise, data, 0.1) == 0.0
+
+
+def test_images_are_read_right_where_the_ball_leaves_their_class(model):
+    """The network names the larger number; all of the second ball is of the other class."""
+    balls = torch.tensor([[0.5, 0.5], [0.1, 0.9]]).view(2, 1, 1, 2)
+    assert read_in_balls(model, balls[:1], data().test, 0.5) == 1.0
+    assert read_in_balls(model, balls[1:], data().test, 0.1) == 0.0
+    assert read_in_balls(model, balls, data().test, 0.1) == 0.5  # they take turns
