@@ -77,6 +77,9 @@ def test_list_has_the_data_of_the_papers_last(tmp_path):
     assert "folder medical/heart-disease; license" in of_papers
     assert "expected: GunPoint_TRAIN.ts and GunPoint_TEST.ts, plain or .xz" in of_papers
     (tmp_path / "uci" / "concrete.tar.xz").write_bytes(b"")
+    assert presence("uci", tmp_path) == "in part"  # one of seven
+    for other in catalogue.entry("uci").others:
+        (tmp_path / "uci" / other.name).write_bytes(b"")
     assert presence("uci", tmp_path) == "yes"
 
 
