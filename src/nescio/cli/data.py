@@ -1,15 +1,11 @@
 """`nescio data`: list, download and verify data sets."""
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from nescio.cli import options as opt
 from nescio.cli.verbs import Verbs
-
-if TYPE_CHECKING:
-    from nescio.data.sets.catalogue import CatalogueEntry
 
 FOLDER = opt.option(
     "--folder", "The folder with one folder per data set.  [default: NESCIO_DATA]", type=opt.PATH
@@ -63,17 +59,9 @@ def list_data(folder: str | None) -> None:
         size = f"{known.size / 1e6:.1f}" if known.files else "-"  # by hand
         there = download.presence(name, folder)
         click.echo(f"{name:<{width}}  {there:<7}  {size:>6}  {known.what}")
-        path = _folder(known, folder)
+        path = catalogue.place(name, folder)
         click.echo(f"{'':<{width}}  folder {path}; license: {known.license}; {known.home}")
         click.echo(f"{'':<{width}}  expected: {known.expected}")
-
-
-def _folder(known: "CatalogueEntry", folder: str | None) -> str:
-    """The folder of a data set below that of all of them, or the one that a download makes."""
-    from nescio.data.sets import catalogue
-
-    above, there = catalogue.root(folder), catalogue.home(known.name, folder)
-    return known.folders[0] if above is None or there is None else str(there.relative_to(above))
 
 
 OF_DOWNLOAD = {

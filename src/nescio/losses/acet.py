@@ -159,15 +159,8 @@ def acet(
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
-            moves = warm.recall(turn.slot)
-            if search.from_data and not ascent.steps:
-                raise NescioError(
-                    "from_data starts searches at the data, and this attack has no step to move "
-                    "them: give one, such as attack=Ascent(radius=0.3, steps=8)"
-                )
-            if search.renew or search.from_data:
-                moves, new = _begun(moves, turn, center, search, batch, rng)
-                shown = None if new is None else _shown(batch, name, size).recall(turn, new)
+            moves, new = _begun(warm.recall(turn.slot), turn, center, search, batch, rng)
+            shown = None if new is None else _shown(batch, name, size, turn, new)
             start = nearest(center + moves)
         else:
             start = random_start(ascent, center, rng, scale)
@@ -234,7 +227,14 @@ def _begun(
     They point at a training input with a label, whose class the input then shows, or anywhere.
     With label maps an input shows no single class: all of them point anywhere.
     """
+    if not (search.renew or search.from_data):
+        return moves, None
     radius = search.ascent.reach
+    if search.from_data and not search.ascent.steps:
+        raise NescioError(
+            "from_data starts searches at the data, and this attack has no step to move them: give "
+            "one, such as attack=Ascent(radius=0.3, steps=8)"
+        )
     count, features = center[0].flatten(1).shape
     numbers = [torch.rand(1 + features, count, generator=g) for g in rng.generators("fresh")]
     drawn = torch.stack(numbers).to(center)
@@ -250,27 +250,20 @@ def _begun(
     return torch.where(turn.fresh.to(center.device).view(wide), begun, moves), shown
 
 
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """The class that each input of a pool shows, as far as it began at the data; int64 `(M, P)`."""
+def _shown(batch: Batch, name: str, size: int, turn: Turns, new: Tensor) -> Tensor:
+    """The classes that the inputs of a step show, `(M, B)`, stored in the run.
 
-    labels: Tensor
-
-    def recall(self, turn: Turns, new: Tensor) -> Tensor:
-        """The classes of the inputs of a step, `(M, B)`; inputs that are new bring their own."""
-        slot, fresh = turn.slot.to(new.device), turn.fresh.to(new.device)
-        known = torch.where(fresh, new, self.labels.gather(1, slot))
-        self.labels.scatter_(1, slot, known)
-        return known
-
-
-def _shown(batch: Batch, name: str, size: int) -> Shown:
-    """What the run stores of the classes that inputs of the pool show."""
+    size: size of the pool.
+    new: the classes of inputs that are new.
+    """
     stored = f"{name} shown"
     if stored not in batch.memory:
         shape = len(batch.x), size
         batch.memory[stored] = torch.full(shape, NO_LABEL, device=batch.x.device)
-    return Shown(batch.memory[stored])
+    slot, fresh = turn.slot.to(new.device), turn.fresh.to(new.device)
+    known = torch.where(fresh, new, batch.memory[stored].gather(1, slot))
+    batch.memory[stored].scatter_(1, slot, known)
+    return known
 
 
 def _searched(

@@ -133,7 +133,7 @@ def test_the_summary_holds_every_comparison_and_claim(paper, tmp_path):
     assert "Some words." in text
     assert "| accuracy | 0.96 | 0.9712 | of the best |" in text
     assert "| not \\| printed | – | 1.235e+04 |  |" in text
-    swans = "share 0.889, expected above 1"
+    swans = "share 0.889, expected above 1 (no interval: all were counted)"
     assert f"| section 1 | All swans are white. | does not hold | {swans} |" in text
     assert f"| section 2 | Water is wet. | holds | {WET}; as known |" in text
     assert "Not run" not in text

@@ -573,7 +573,7 @@ def test_without_data_every_part_says_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
     settings = replace(QUICKLY, folder=tmp_path)
     for name, block in blocks.BLOCKS.items():
-        found = table_1.part_of(name)(settings)
+        found = table_1.run(name, settings)
         assert f"nescio data download {block.data}" in found.text
         assert found.numbers["published"]["errors"] == dict(TABLE_1[name].errors)
     for part in (table_2, figures, acet_cost):

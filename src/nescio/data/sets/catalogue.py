@@ -107,6 +107,14 @@ def home(name: str, folder: str | Path | None = None) -> Path | None:
     return next((path for path in folders if path.is_dir()), None)
 
 
+def place(name: str, folder: str | Path | None = None) -> str:
+    """The folder of a data set below that of all of them, or the one that a download makes."""
+    above, there = root(folder), home(name, folder)
+    if above is None or there is None:
+        return entry(name).folders[0]
+    return str(there.relative_to(above))
+
+
 def data_folder(name: str, folder: str | Path | None = None) -> Path:
     """The folder of a data set, or an error that says what to set, expect and call."""
     where = home(name, folder)
