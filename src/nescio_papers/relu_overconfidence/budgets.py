@@ -43,7 +43,7 @@ class Budget:
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
     sample_steps: int = size(80, quick=10)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
-    rays: Sizes = size(_by_block(500, 1), quick=_by_block(50, 0))  # of table 2, exact factors
+    rays: Sizes = size(_by_block(500, 0), quick=_by_block(50, 0))  # of table 2, exact factors
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
     examples: int = size(8, quick=6)  # noise images in a figure
     example_steps: int = size(40, quick=20)  # of the attack on them
