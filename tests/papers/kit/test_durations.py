@@ -35,7 +35,6 @@ def test_every_part_is_known(name):
     assert sorted(known - parts) == [], "seconds of parts that are gone"
 
 
-@pytest.mark.xfail(strict=False, reason="quick runs are timed on an idle machine")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_quick_part_is_known(name):
     assert [part for part, one in measured()[name].items() if "quick" not in one] == []
