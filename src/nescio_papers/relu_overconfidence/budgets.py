@@ -17,8 +17,8 @@ class Stated:
     epochs: int
 
 
-def _by_block(mnist: int, color: int, *, svhn: int | None = None) -> Sizes:
-    return {"MNIST": mnist, "SVHN": svhn or color, "CIFAR-10": color, "CIFAR-100": color}
+def _by_block(mnist: int, color: int) -> Sizes:
+    return {"MNIST": mnist, "SVHN": color, "CIFAR-10": color, "CIFAR-100": color}
 
 
 def _stated(lenet: Stated, forty: Stated, labels: Stated) -> Mapping[str, Stated]:

@@ -113,7 +113,7 @@ def pictures(
     """
     sizes = budget(settings)
     shown = sizes.examples
-    index = _order(shown, max(shown, sizes.attacked[name] // 5))
+    index = _order(shown, max(shown, sizes.attacked[name]))
     noise = unseen_noise(in_dist, settings)(index)
     near: dict[str, dict[str, Tensor]] = {attack: {} for attack in ATTACKS[name]}
     for column, one in models.items():
