@@ -510,8 +510,9 @@ def test_figures_show_noise_and_what_became_of_it(run):
     shown = part["numbers"]["MNIST"]["confidence"]["plain"]
     three = zip(shown["noise"], shown[PAPERS], shown[JUDGED], strict=True)
     for noise, near, nearest in three:  # the judge takes the best of the paper's attack and others
-        assert noise - 1e-6 <= near <= nearest + 1e-4
-    assert len(shown["noise"]) == 4
+        assert noise - 1e-6 <= near
+        assert near <= nearest + 1e-4 or nearest >= 0.999  # settled, and attacked no further
+    assert len(shown["noise"]) == TINY.attacked["MNIST"]
     assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS]
     samples = part["numbers"]["samples"]["plain"]
     assert samples[PAPERS]["images"] == samples[JUDGED]["images"] == 12
@@ -529,7 +530,7 @@ def test_pictures_are_half_uniform_and_half_permuted(small):
     model = Model(*_untrained())
     shown = figures.pictures("MNIST", in_dist, {"plain": cells.Trained(model, None)}, QUICKLY)
     noise = blocks.paper_noise(in_dist.train[0], seed=UNSEEN)
-    assert torch.equal(shown.noise, noise(torch.tensor([0, 2, 1, 3])))
+    assert torch.equal(shown.noise[: shown.shown], noise(torch.tensor([0, 2, 1, 3])))
     for attack in (PAPERS, JUDGED):
         assert (shown.near[attack]["plain"] - shown.noise).abs().max() <= 0.3 + 1e-6
 
