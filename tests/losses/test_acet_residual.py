@@ -134,7 +134,8 @@ def looked_at(make, **options):
 def test_the_network_chooses_the_search() -> None:
     plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
     assert len(looked_at(plain)[0]) == 0  # the free step alone
-    assert len(looked_at(normalized)[0]) == 9  # the last one, for the best of them
+    assert len(looked_at(normalized)[0]) == 10  # the candidates; the last, for the best step
+    assert len(looked_at(normalized, candidates=1)[0]) == 9
     assert len(looked_at(normalized, free=0.5)[0]) == 0  # as it was asked for
     assert len(looked_at(plain, attack=Ascent(radius=0.3, steps=3))[0]) == 4
 
@@ -142,22 +143,54 @@ def test_the_network_chooses_the_search() -> None:
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
     found = []
     for step in range(12):
-        search = _search(None, True, None, None, None, None, None, None, steps=8)
+        search = _search(None, True, None, None, None, None, None, None, None, steps=8)
         found.append(search.drawn(0, step).size)
     assert max(found) <= 0.3 / 8
     assert min(found) >= 0.3 / 8 / 20
     assert max(found) / min(found) > 4
-    fixed = _search(None, True, None, None, None, None, None, 1.0, steps=8)
+    fixed = _search(None, True, None, None, None, None, None, None, 1.0, steps=8)
     assert fixed.drawn(0, 0) == fixed.ascent
 
 
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
-    points, centers, batch = looked_at(normalized, from_data=1.0)
+    points, centers, batch = looked_at(normalized, from_data=1.0, candidates=1)
     expected = (batch.x - centers).clamp(-0.3, 0.3) + centers
     assert torch.allclose(points[0], expected.clamp(0, 1), atol=1e-6)
     points, centers, batch = looked_at(normalized, from_data=0.0)
     assert not torch.allclose(points[0], expected.clamp(0, 1), atol=1e-2)
     assert ((points[0] - centers).abs() <= 0.3 + 1e-6).all()
+
+
+def test_of_several_training_inputs_the_search_starts_at_the_most_confidently_misread() -> None:
+    """Of three that follow each other in the batch; brute force over all of them."""
+    torch.manual_seed(3)
+    made = [normalized() for _ in range(2)]
+    rng, memory = Rng(0, (0, 1), (0, 0)), {}
+    labels = torch.arange(20).view(2, 10) % CLASSES
+    weight = torch.ones(2, 10).index_fill(1, torch.tensor([4]), 0.0)
+    batch = replace(batch_at(0), y=labels, weight=weight, memory=memory)
+    ood, architecture = uniform((FEATURES,), seed=1), Recording(made[0])
+    forward = Forward(architecture, stack(made), rng)
+    losses.acet(losses.nll(), ood, pool=20, from_data=1.0, candidates=3)(forward, batch, rng)
+    tried, started = architecture.looked[:2]
+    assert tried.shape == (2, 30, FEATURES)
+    (shown,) = (tensor for name, tensor in memory.items() if name.endswith(" shown"))
+    turn = turns(ood, batch, rng, 1.0, 20, 16)
+    for member in range(2):
+        for row in range(10):
+            center = ood(turn.index[member, [row]])[0]
+            cuts = [(batch.x[member, (3 * row + j) % 10] - center).clamp(-0.3, 0.3) + center
+                    for j in range(3)]  # fmt: skip
+            values = []
+            for j, cut in enumerate(cuts):
+                sample = (3 * row + j) % 10
+                probs = made[member].eval()(cut[None]).softmax(-1)[0]
+                probs[labels[member, sample]] = 0.0
+                values.append(-1.0 if sample == 4 else probs.max().item())
+            best = max(range(3), key=values.__getitem__)
+            torch.testing.assert_close(started[member, row], cuts[best])
+            there = shown[member, turn.slot[member, row]]
+            assert there == labels[member, (3 * row + best) % 10]
 
 
 def test_what_shows_a_class_is_raised_in_the_others_alone() -> None:
@@ -204,7 +237,7 @@ def test_samples_without_a_label_that_counts_are_no_starts() -> None:
     made, weight = [normalized() for _ in range(2)], (torch.arange(10) < 3).float().expand(2, -1)
     batch = replace(batch_at(0), y=torch.ones(2, 10, dtype=torch.long), weight=weight)
     batch, rng = replace(batch, memory=memory), Rng(0, (0, 1), (0, 0))
-    losses.acet(losses.nll(), uniform((FEATURES,), seed=1), pool=10, from_data=1.0)(
+    losses.acet(losses.nll(), uniform((FEATURES,), seed=1), pool=10, from_data=1.0, candidates=1)(
         Forward(Stack(made[0]), stack(made), rng), batch, rng
     )
     (shown,) = (tensor for name, tensor in memory.items() if name.endswith(" shown"))
@@ -260,6 +293,8 @@ def test_the_weight_grows() -> None:
         ({"from_data": -0.1}, "from_data"),
         ({"renew": -1}, "renew"),
         ({"finer": 0.5}, "finer"),
+        ({"candidates": 0}, "candidates"),
+        ({"candidates": 2.0}, "candidates"),
         ({"renew": 2.5}, "renew"),
         ({"renew": 3, "keep": False, "attack": Ascent(radius=0.3, steps=5)}, "keep=True"),
         ({"form": "least"}, "form"),

@@ -10,13 +10,16 @@ of one length and nothing else: after steps of 0.02, those of 0.005 found a conf
 need steps of many lengths, images that are renewed, so that the network cannot learn them by heart,
 and starts at training images, cut into the ball: what an attack would have to make of noise. In
 color such a cut leaves most photographs readable, and who gives them their class is right: there
-only the other classes are raised, and only a wrong answer is taught to be unsure. They are shown
+only the other classes are raised, and only a wrong answer is taught to be unsure. Networks know
+their training images better than others: of several, a search starts at the one that they misread
+most confidently, which costs a forward pass on the new inputs of a step alone. They are shown
 the most confident image of a search, not the last one: the steps leave a texture that they learn to
 see. They also need a term whose gradient does not vanish where the attack has won: the largest
 log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -44,8 +47,10 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
-STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
+STEPS, RENEW, FROM_DATA, CANDIDATES = 8, 16, 0.75, 8  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
+
+Odds = Callable[[Tensor, Tensor | None], Tensor]  # of inputs, and the classes they show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,7 @@ class Hunt:
     form: Form
     renew: int | None
     from_data: float
+    candidates: int
     finer: float
 
     def drawn(self, seed: int, step: int) -> Ascent:
@@ -75,7 +81,8 @@ class Hunt:
         """The options in words that tell two searches apart."""
         return (
             f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
-            f"renew={self.renew}, from_data={self.from_data}, finer={self.finer}"
+            f"renew={self.renew}, from_data={self.from_data}, candidates={self.candidates}, "
+            f"finer={self.finer}"
         )
 
 
@@ -95,14 +102,16 @@ def acet(
     pool: int | None = None,
     renew: int | None = None,
     from_data: float | None = None,
+    candidates: int | None = None,
     finer: float | None = None,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
     What is None is chosen by the network: with BatchNorm, 8 steps of an eighth of the radius or
-    less, the uniform form, inputs renewed after 16 visits, half of them started at training inputs;
-    start such a network from a trained one (`nescio.train(..., start=model)`), or give
-    `weight_ramp`. Without BatchNorm, the free step alone and the form "max".
+    less, the uniform form, inputs renewed after 16 visits, three quarters of them started at
+    training inputs, each the most confidently misread one of eight; start such a network from a
+    trained one (`nescio.train(..., start=model)`), or give `weight_ramp`. Without BatchNorm, the
+    free step alone and the form "max".
 
     The OOD inputs are not augmented. Where black edges come into the training images, the network
     learns that black edges are data: use `crops(4, edge="mirror")`.
@@ -130,11 +139,13 @@ def acet(
     renew: number of visits after which an input of the pool gives way to another one; 0: never.
     from_data: share of the inputs whose search starts at a training input of the step, cut into the
       ball, and raises the classes it does not show; the others start anywhere and raise any class.
+    candidates: number of training inputs of the step of which such a search starts at the one whose
+      cut is most confident in a wrong class.
     finer: each training step draws the length of the attack's steps, from that of `attack` down to
       one `finer` times shorter; 1: always the same.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    asked = (free, ramp, form, renew, from_data, finer)
+    asked = (free, ramp, form, renew, from_data, candidates, finer)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     for one in (plain, deep):
         _check(one, keep, weight_ramp)
@@ -156,15 +167,16 @@ def acet(
         center = draw(ood, turn.index, batch)
         _check_box(ascent, batch, center, ood.name)
         shown: Tensor | None = None
+        odds = _odds(base.head, forward)
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
-            moves, new = _begun(warm.recall(turn.slot), turn, center, search, batch, rng)
+            moves, new = _begun(warm.recall(turn.slot), turn, center, search, odds, batch, rng)
             shown = None if new is None else _shown(batch, name, size, turn, new)
             start = nearest(center + moves)
         else:
             start = random_start(ascent, center, rng, scale)
-        result = _searched(ascent, base.head, forward, center, start, scale, shown)
+        result = _searched(ascent, odds, center, start, scale, shown)
         if keep:
             warm.store(turn.slot, result - center)
         if search.free:
@@ -190,6 +202,7 @@ def _search(
     form: Form | None,
     renew: int | None,
     from_data: float | None,
+    candidates: int | None,
     finer: float | None,
     *,
     steps: int,
@@ -210,6 +223,7 @@ def _search(
         form=form or ("uniform" if steps else "max"),
         renew=(RENEW * deep if renew is None else renew) or None,
         from_data=FROM_DATA * (deep and not alone) if from_data is None else from_data,
+        candidates=(CANDIDATES if deep else 1) if candidates is None else candidates,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
 
@@ -220,7 +234,7 @@ def _ramped(ramp: float, batch: Batch) -> float:
 
 
 def _begun(
-    moves: Tensor, turn: Turns, center: Tensor, search: Hunt, batch: Batch, rng: Rng
+    moves: Tensor, turn: Turns, center: Tensor, search: Hunt, odds: Odds, batch: Batch, rng: Rng
 ) -> tuple[Tensor, Tensor | None]:
     """Perturbations and classes of new inputs, where they are new; otherwise the stored `moves`.
 
@@ -240,14 +254,41 @@ def _begun(
     drawn = torch.stack(numbers).to(center)
     anywhere = radius * (2 * drawn[:, 1:].transpose(1, 2).reshape(center.shape) - 1)
     wide = (*center.shape[:2], *(1 for _ in center.shape[2:]))
-    sample = torch.arange(count, device=center.device) % batch.x.shape[1]
-    there = (batch.numbers[:, sample] - center).clamp(-radius, radius)
+    fresh, member = turn.fresh.to(center.device), torch.arange(len(center), device=center.device)
     chosen, one = drawn[:, 0] < search.from_data, batch.y.ndim == 2
+    sample = _misread(fresh & chosen & one, center, search, odds, batch)
+    at = member[:, None], sample
+    there = (batch.numbers[at] - center).clamp(-radius, radius)
     if batch.weight is not None and one:
-        chosen &= batch.weight[:, sample] > 0  # others have no label, or one that does not count
+        chosen &= batch.weight[at] > 0  # others have no label, or one that does not count
     begun = torch.where((chosen & one).view(wide), there, anywhere)
-    shown = batch.y[:, sample].long().where(chosen, NO_LABEL) if one else None
-    return torch.where(turn.fresh.to(center.device).view(wide), begun, moves), shown
+    shown = batch.y[at].long().where(chosen, NO_LABEL) if one else None
+    return torch.where(fresh.view(wide), begun, moves), shown
+
+
+def _misread(fresh: Tensor, center: Tensor, search: Hunt, odds: Odds, batch: Batch) -> Tensor:
+    """The training sample that each search starts at, `(M, B)`.
+
+    fresh: the inputs whose search begins, `(M, B)`: of `candidates` samples it starts at the one
+      whose cut is most confident in a wrong class.
+    """
+    size, many, radius = batch.x.shape[1], search.candidates, search.ascent.reach
+    first = (torch.arange(center.shape[1], device=center.device) % size).expand(len(center), -1)
+    most = int(fresh.sum(1).max())
+    if many == 1 or not most:
+        return first
+    member = torch.arange(len(center), device=center.device)[:, None]
+    new = fresh.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # (M, K), then others
+    tried = (many * new[..., None] + torch.arange(many, device=new.device)) % size  # (M, K, many)
+    at = member, tried.flatten(1)
+    middle = center[member, new].repeat_interleave(many, 1)
+    with torch.no_grad():
+        cut = middle + (batch.numbers[at] - middle).clamp(-radius, radius)
+        value = odds(cut, batch.y[at].long())
+    if batch.weight is not None:
+        value = value.masked_fill(batch.weight[at] <= 0, -math.inf)
+    best = value.unflatten(1, (most, many)).argmax(-1, keepdim=True)
+    return first.scatter(1, new, tried.gather(-1, best)[..., 0])
 
 
 def _shown(batch: Batch, name: str, size: int, turn: Turns, new: Tensor) -> Tensor:
@@ -266,24 +307,23 @@ def _shown(batch: Batch, name: str, size: int, turn: Turns, new: Tensor) -> Tens
     return known
 
 
+def _odds(head: Head, forward: Forward) -> Odds:
+    """Log-odds of the most probable class that an input does not show, in evaluation mode."""
+    frozen = forward.frozen()
+
+    def odds(x: Tensor, shown: Tensor | None) -> Tensor:
+        return top_odds(head.logits(frozen(x)), shown)
+
+    return odds
+
+
 def _searched(
-    ascent: Ascent,
-    head: Head,
-    forward: Forward,
-    center: Tensor,
-    start: Tensor,
-    scale: float,
-    shown: Tensor | None,
+    ascent: Ascent, odds: Odds, center: Tensor, start: Tensor, scale: float, shown: Tensor | None
 ) -> Tensor:
     """The most confident points that the attack reaches from `start`; without steps, `start`."""
     if not ascent.steps:
         return start
-    frozen = forward.frozen()
-
-    def objective(x: Tensor) -> Tensor:
-        return top_odds(head.logits(frozen(x)), shown)
-
-    return ascent(objective, center, start=start, lead=2, scale=scale)[0]
+    return ascent(lambda x: odds(x, shown), center, start=start, lead=2, scale=scale)[0]
 
 
 def _usual(batch: Batch, name: str, ood: OODSource, share: float) -> int:
@@ -331,6 +371,9 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
             raise NescioError(f"{name} is a share, from 0 to 1, got {share}")
     if not 1 <= search.finer < math.inf:
         raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
+    many = search.candidates
+    if isinstance(many, bool) or not isinstance(many, int) or many < 1:
+        raise NescioError(f"candidates is a whole number from 1 up, got {many!r}")
     renew = search.renew
     if renew is not None and (isinstance(renew, bool) or not isinstance(renew, int) or renew < 1):
         raise NescioError(f"renew is a number of visits, or 0 for never, got {renew!r}")

@@ -164,13 +164,15 @@ COLOR = Recipe(
     losses={
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),
-        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=512, weight_ramp=0.1),
+        ACET: on_noise_and_near(
+            decay=COLOR_DECAY, share=0.25, pool=512, weight=2.0, weight_ramp=0.1
+        ),
     },
     columns=(PLAIN, CEDA, ACET),
     start={CEDA: PLAIN, ACET: PLAIN},
     own={
         CEDA: {**TUNED, "epochs": 6},
-        ACET: {**TUNED, "epochs": 22},
+        ACET: {**TUNED, "epochs": 28},
     },
 )
 WHOLE_NUMBERS = {**TUNED, "augment": [crops(4, edge="mirror")]}
@@ -179,7 +181,7 @@ NUMBERS = replace(
     options={**COLOR.options, "augment": [crops(4)], "epochs": 30},
     own={
         CEDA: {**WHOLE_NUMBERS, "epochs": 6},
-        ACET: {**WHOLE_NUMBERS, "epochs": 26},
+        ACET: {**WHOLE_NUMBERS, "epochs": 28},
     },
 )
 RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}
