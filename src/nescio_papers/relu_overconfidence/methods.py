@@ -172,7 +172,7 @@ COLOR = Recipe(
     start={CEDA: PLAIN, ACET: PLAIN},
     own={
         CEDA: {**TUNED, "epochs": 6},
-        ACET: {**TUNED, "epochs": 28},
+        ACET: {**TUNED, "epochs": 24},
     },
 )
 WHOLE_NUMBERS = {**TUNED, "augment": [crops(4, edge="mirror")]}
