@@ -38,10 +38,9 @@ class BlockNumbers:
         """The names of the networks."""
         return list(self.stored["predictors"])
 
-    @property
-    def once(self) -> bool:
-        """Whether every network was trained with one seed."""
-        return self.stored.get("by_seed") == {}
+    def once(self, column: str) -> bool:
+        """Whether the network of a column was trained with one seed; older numbers do not say."""
+        return "by_seed" in self.stored and column not in self.stored["by_seed"]
 
     def rows(self, column: str) -> Mapping[str, Any]:
         """The rows of a network; none where it was not trained."""

@@ -10,6 +10,7 @@ from nescio.conformal import binomial_interval
 from nescio_papers.kit import Claim, Fact, fact
 from nescio_papers.relu_overconfidence.methods import ACET, CEDA, PLAIN
 from nescio_papers.relu_overconfidence.polytopes import polytope_claim
+from nescio_papers.relu_overconfidence.seeds_and_pairs import over_seeds
 
 PAPERS, JUDGED = "the paper's attack", "the strong judge"
 SOURCE = "Hein et al., figure"
@@ -88,10 +89,9 @@ def _most_low(found: Numbers, wrong: Mapping[str, Sequence[int]]) -> Claim:
         source=f"{SOURCE} 4",
         sentence="ACET is the only model where most adversarial samples have very low confidence.",
         facts=[
-            _share(
+            _over_seeds(
                 f"share of the adversarial samples of {column} below {LOW:g}, {JUDGED}",
-                int(found[column][JUDGED]["low"]),
-                int(found[column][JUDGED]["adversarial"]),
+                found[column][JUDGED],
                 above=0.5 if column == ACET else None,
                 below=None if column == ACET else 0.5,
             )
@@ -101,6 +101,18 @@ def _most_low(found: Numbers, wrong: Mapping[str, Sequence[int]]) -> Claim:
         note=f"mean confidence under {JUDGED}: {means}. A mean of 0.854, as in their table 1, "
         "allows at most 18 % below 0.2",
     )
+
+
+def _over_seeds(
+    what: str, found: Numbers, *, above: float | None = None, below: float | None = None
+) -> Fact:
+    """A share over trainings; open where there was one alone."""
+    each = [binomial_interval(*pair) for pair in found.get("by_seed", ()) if pair[1]]
+    if len(each) < 2:
+        return _share(f"{what}, over several trainings", 0, 0, above=above, below=below)
+    whole = over_seeds(each)
+    ends = (whole.low, whole.high)
+    return fact(what, whole.value, ends, above=above, below=below, form=".1%")
 
 
 def _learned(wrong: Mapping[str, Sequence[int]]) -> list[Fact]:

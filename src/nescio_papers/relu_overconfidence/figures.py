@@ -5,6 +5,7 @@ Figures 2 and 4 are drawn under two attacks: the paper's, which can be blind, an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,11 +21,12 @@ from nescio.attacks import (
 from nescio.core import as_batch, kept
 from nescio.evaluation.compare import Absent
 from nescio.evaluation.compare.confidence_task import REJECTED
+from nescio.models.model import Model
 from nescio_papers.kit import Comparison, Findings, InData, Settings, evenly, folder_of, slug
 from nescio_papers.relu_overconfidence.alphas import confidence
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import Budget, budget
-from nescio_papers.relu_overconfidence.cells import Trained, trained
+from nescio_papers.relu_overconfidence.cells import Trained, of_seed, seeds_of, trained
 from nescio_papers.relu_overconfidence.figure_claims import JUDGED, LOW, PAPERS
 from nescio_papers.relu_overconfidence.polytopes import FIGURE_1, polytope_caption, polytopes
 from nescio_papers.relu_overconfidence.published import (
@@ -89,7 +91,7 @@ def run(settings: Settings) -> Findings:
             "wrong": {column: wrong(one, in_dist) for column, one in models.items()},
         }
         if name == "MNIST":
-            sure = {c: samples(settings, BLOCKS[name], c, models[c], in_dist) for c in METHODS}
+            sure = {c: samples(settings, BLOCKS[name], c, in_dist) for c in METHODS}
             numbers["samples"] = {c: _counts(by_attack) for c, by_attack in sure.items()}
             figures[HISTOGRAM] = figure_of_histograms(_adversarial(sure))
             captions[HISTOGRAM] = _samples_caption(numbers["samples"])
@@ -196,9 +198,9 @@ def wrong(network: Trained, in_dist: InData) -> list[int]:
 
 
 def samples(
-    settings: Settings, block: Block, column: str, result: Trained, in_dist: InData
-) -> dict[str, dict[str, Tensor]]:
-    """By attack: confidence on attacked test images, and which are adversarial; kept.
+    settings: Settings, block: Block, column: str, in_dist: InData
+) -> dict[str, list[Tensor]]:
+    """By attack: the confidences on adversarial samples, one tensor for each seed; kept.
 
     As in table 1, an image is adversarial where it is misclassified or its answer is rejected.
     """
@@ -211,59 +213,47 @@ def samples(
         "seed": settings.seed,
     }
 
-    def make(attack: str) -> dict[str, list[float]]:
+    def make(attack: str, model: Model) -> list[float]:
         images = as_batch(x)
         if attack == PAPERS:
-            moved = adversarial_samples(result.model, images, y, **options).x
+            moved = adversarial_samples(model, images, y, **options).x
         else:
             halved = sizes.halving_steps
-            moved = strong_samples(result.model, images, y, halving_steps=halved, **options).x
-        sure = confidence(result.model, moved)
-        fooled = result.model.outputs(moved)[0].argmax(1) != y
+            moved = strong_samples(model, images, y, halving_steps=halved, **options).x
+        sure = confidence(model, moved)
+        fooled = model.outputs(moved)[0].argmax(1) != y
         fooled |= sure < REJECTED / in_dist.classes
-        return {"sure": sure.tolist(), "fooled": fooled.tolist()}
+        return [float(value) for value in sure[fooled]]
 
-    found = {}
-    for attack in (PAPERS, JUDGED):
-        key = {"weights": result.digest, "images": len(x), "attack": attack, **options}
-        key["halved"] = sizes.halving_steps
-        path = folder_of(settings, "figures") / f"samples--{slug(column)}--{slug(attack)}.json"
-        one = kept(path, key, lambda attack=attack: make(attack))  # type: ignore[misc]
-        found[attack] = {
-            "sure": torch.tensor(one["sure"], dtype=torch.float64),
-            "fooled": torch.tensor(one["fooled"], dtype=torch.bool),
-        }
-    return {PAPERS: found[PAPERS], JUDGED: _worst(found[JUDGED], found[PAPERS])}
+    found: dict[str, list[Tensor]] = {PAPERS: [], JUDGED: []}
+    for seed in seeds_of(settings, block, column):
+        result = trained(settings, block, column, in_dist, seed)
+        for attack, each in found.items():
+            key = {"weights": result.digest, "images": len(x), "attack": attack, **options}
+            key |= {"halved": sizes.halving_steps, "holds": "adversarial"}
+            name = f"samples--{of_seed(column, seed)}--{slug(attack)}.json"
+            path = folder_of(settings, "figures") / name
+            each.append(torch.tensor(kept(path, key, partial(make, attack, result.model))))
+    return found
 
 
-def _worst(judged: Mapping[str, Tensor], papers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The judge's, but the paper's where that alone misleads, or with more confidence."""
-    sure, other = judged["sure"], papers["sure"]
-    better = papers["fooled"] & (~judged["fooled"] | (other > sure))
+def _adversarial(sure: Mapping[str, Mapping[str, list[Tensor]]]) -> dict[str, dict[str, Tensor]]:
+    """Confidences on adversarial samples of all seeds, by attack and column."""
     return {
-        "sure": torch.where(better, other, sure),
-        "fooled": judged["fooled"] | papers["fooled"],
-    }
-
-
-def _adversarial(
-    sure: Mapping[str, Mapping[str, Mapping[str, Tensor]]],
-) -> dict[str, dict[str, Tensor]]:
-    """Confidences on adversarial samples, by attack and column."""
-    return {
-        attack: {column: by[attack]["sure"][by[attack]["fooled"]] for column, by in sure.items()}
+        attack: {column: torch.cat(by[attack]) for column, by in sure.items()}
         for attack in (PAPERS, JUDGED)
     }
 
 
-def _counts(by_attack: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, float]]:
+def _counts(by_attack: Mapping[str, list[Tensor]]) -> dict[str, dict[str, Any]]:
+    """Of the samples of all seeds; by seed, how many are adversarial, and of low confidence."""
     result = {}
-    for attack, one in by_attack.items():
-        values = one["sure"][one["fooled"]]
+    for attack, each in by_attack.items():
+        values = torch.cat(each)
         result[attack] = {
-            "images": len(one["sure"]),
             "adversarial": len(values),
             "low": int((values < LOW).sum()),
+            "by_seed": [[int((one < LOW).sum()), len(one)] for one in each],
             "mean": values.mean().item() if len(values) else 0.0,
             "median": values.median().item() if len(values) else 0.0,
         }
@@ -299,7 +289,8 @@ def _samples_caption(result: Mapping[str, Mapping[str, Mapping[str, float]]]) ->
     )
     return (
         "Confidence on adversarial samples of MNIST test images, those that are misclassified or "
-        f"rejected, on a logarithmic scale, under two attacks. Below {LOW:g}: {said}."
+        f"rejected, on a logarithmic scale, under two attacks; of all trainings. Below {LOW:g}: "
+        f"{said}."
     )
 
 

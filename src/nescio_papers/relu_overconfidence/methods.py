@@ -121,6 +121,9 @@ def _near_drawn(x: Tensor, seed: int) -> OODSource:
     return stored(mixture(kinds, (3, 1, 1, 1)), max(1, round(0.3 * len(x))))
 
 
+MNIST_COLUMNS = (
+    PLAIN, CEDA, ACET, ACET_DRAWN, CEDA_DRAWN, NO_DECAY, LABELS, LENET, LENET_ACET, ACET_40
+)  # fmt: skip
 MNIST = Recipe(
     words="a small strided network instead of a LeNet; the attack of ACET continues from epoch to "
     "epoch",
@@ -138,12 +141,10 @@ MNIST = Recipe(
         LENET_ACET: on_noise(losses.acet, **KEPT),
         ACET_40: on_noise(losses.acet, **FORTY),
     },
-    columns=(
-        PLAIN, CEDA, ACET, ACET_DRAWN, CEDA_DRAWN, NO_DECAY, LABELS, LENET, LENET_ACET, ACET_40
-    ),
+    columns=MNIST_COLUMNS,
     nets=dict.fromkeys((LENET, LENET_ACET), nets.lenet),
-    repeated=(PLAIN, CEDA, ACET, ACET_DRAWN),
-)  # fmt: skip
+    repeated=MNIST_COLUMNS,
+)
 COLOR_DECAY = 2.5e-4  # half of the paper's 5e-4, which torch's optimizers call the same decay
 TUNED: Mapping[str, Any] = {
     "learning_rate": 0.05,

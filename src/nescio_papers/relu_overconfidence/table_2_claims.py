@@ -14,6 +14,7 @@ from nescio_papers.relu_overconfidence.table_1_claims import LEARNED, limit
 
 SOURCE = "Hein et al., table 2"
 ENOUGH = 50  # rays with exact factors: with fewer, the grid is judged
+RAYS = "one training each: the intervals are over rays alone"
 MUCH = 0.5  # of plain's share: what is much less
 Numbers = Mapping[str, Any]
 
@@ -66,7 +67,7 @@ def _higher(name: str, columns: Numbers) -> Claim:
             for column in (CEDA, ACET)
         ],
         needs=_learned(name, columns),
-        note=f"published: {_said(name)}, none for CEDA",
+        note=f"published: {_said(name)}, none for CEDA; {RAYS}",
     )
 
 
@@ -83,7 +84,7 @@ def _problems(columns: Numbers) -> Claim:
         sentence="For MNIST the value of alpha was so high that we ran into numerical problems.",
         facts=[fact("median alpha of ACET", middle.value, (middle.low, middle.high), above=1e6)],
         needs=_learned("MNIST", columns),
-        note="10^6 is where the published search gave up",
+        note=f"10^6 is where the published search gave up; {RAYS}",
     )
 
 
@@ -107,7 +108,7 @@ def _fewer(name: str, columns: Numbers) -> Claim:
             *_learned(name, columns),
             limit("share of plain, of which there can be less,", plain, above=MUCH, form=".1%"),
         ],
-        note=f"published: {printed}",
+        note=f"published: {printed}; {RAYS}",
     )
 
 

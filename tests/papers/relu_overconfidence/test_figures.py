@@ -10,7 +10,7 @@ from nescio.geometry import far_field, through_origin
 from nescio_papers import Settings
 from nescio_papers.relu_overconfidence import polytopes as plane
 from nescio_papers.relu_overconfidence.figure_claims import JUDGED, PAPERS, figure_claims
-from nescio_papers.relu_overconfidence.figures import _order, _worst, similarity
+from nescio_papers.relu_overconfidence.figures import _order, similarity
 from nescio_papers.relu_overconfidence.pictures import figure_of_histograms
 
 QUICK = Settings(quick=True)
@@ -88,25 +88,15 @@ def test_drawn_images_come_first_and_none_comes_twice():
     assert len(set(_order(8, 100).tolist())) == 100
 
 
-def test_the_worst_of_both_attacks_counts():
-    judged = {"sure": [0.9, 0.5, 0.4, 0.3], "fooled": [True, False, True, False]}
-    papers = {"sure": [0.2, 0.1, 0.6, 0.9], "fooled": [True, True, True, False]}
-    one, other = ({k: torch.tensor(v) for k, v in part.items()} for part in (judged, papers))
-    found = _worst(one, other)
-    assert found["sure"].tolist() == pytest.approx([0.9, 0.1, 0.6, 0.3])
-    assert found["fooled"].tolist() == [True, True, True, False]
-
-
 def numbers_of(sure, low, alike=0.2):
-    """Numbers of 100 noise images and 1000 samples: confidences, and counts below 0.2."""
+    """Numbers of 100 noise images and 900 samples a seed: confidences, and counts below 0.2."""
     confidence = {
         column: {"noise": [0.1] * 100, PAPERS: [0.1] * 100, JUDGED: [value] * 100}
         for column, value in zip(COLUMNS, sure, strict=True)
     }
     similar = {"noise": [0.2] * 100, "near": [alike] * 100, "test": [0.8] * 50 + [0.9] * 50}
-    counts = {"images": 1000, "adversarial": 900, "mean": 0.5, "median": 0.5}
     samples = {
-        column: {PAPERS: {**counts, "low": 900}, JUDGED: {**counts, "low": count}}
+        column: {PAPERS: {"mean": 0.1}, JUDGED: {"mean": 0.5, "by_seed": [[count, 900]] * 3}}
         for column, count in zip(COLUMNS, low, strict=True)
     }
     wrong = {column: [5, 1000] for column in COLUMNS}
@@ -131,6 +121,18 @@ def test_captions_are_judged_by_the_strong_judge(sure, low, verdicts):
     claims = figure_claims(numbers_of(sure, low))
     assert [claim.source[-1] for claim in claims] == ["2", "2", "4"]
     assert [claim.verdict for claim in claims] == verdicts
+
+
+def test_one_training_does_not_say_what_trainings_do():
+    numbers = numbers_of((1.0, 0.1, 0.1), (0, 0, 900))
+    for column, pairs in zip(COLUMNS, ([[0, 900]], [[0, 900]], [[900, 900]]), strict=True):
+        numbers["samples"][column][JUDGED]["by_seed"] = pairs
+    assert figure_claims(numbers)[-1].verdict == "open"
+    # three that differ widely: their mean is above a half, its interval is not
+    numbers["samples"]["ACET"][JUDGED]["by_seed"] = [[880, 900], [500, 900], [300, 900]]
+    fact = figure_claims(numbers)[-1].facts[-1]
+    assert fact.value == pytest.approx((880 + 500 + 300) / 2700)
+    assert fact.low < 0.5 < fact.value < fact.high <= 1
 
 
 def test_networks_that_learned_nothing_are_not_judged():

@@ -46,13 +46,16 @@ HOLDS, PART, FAILS = "holds", "holds in part", "does not hold"
     ("block", "verdicts"),
     [
         ("MNIST", [HOLDS, PART, PART, PART, HOLDS, HOLDS, HOLDS, FAILS, HOLDS]),
-        ("SVHN", [HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS]),
-        ("CIFAR-10", [HOLDS, HOLDS, HOLDS, HOLDS, FAILS, HOLDS, HOLDS]),
-        ("CIFAR-100", [HOLDS, HOLDS, HOLDS, HOLDS, PART, HOLDS, HOLDS]),
+        ("SVHN", [HOLDS, PART, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS]),
+        ("CIFAR-10", [HOLDS, PART, HOLDS, HOLDS, FAILS, HOLDS, HOLDS]),
+        ("CIFAR-100", [HOLDS, PART, HOLDS, HOLDS, PART, HOLDS, HOLDS]),
     ],
 )
 def test_the_papers_own_table_is_judged_by_its_numbers(block, verdicts):
-    """On MNIST, CEDA does not fail, ACET is not alone, and adversarial samples are not detected."""
+    """Plain networks are not always sure of noise: their means are .46 to .83.
+
+    On MNIST, CEDA does not fail, ACET is not alone, and adversarial samples are not detected.
+    """
     found = claims_of(as_found(block))
     assert [claim.verdict for claim in found] == verdicts
     own = {"SVHN": (4, 4, 4), "CIFAR-10": (1, 2, 4), "CIFAR-100": (2, 4, 4), "MNIST": (3, 3, 3)}
@@ -73,7 +76,7 @@ def test_networks_that_have_not_learned_test_nothing():
     assert only.verdict == "not reached here"
     assert "test error of ACET 29.0 %" in only.measured
     assert by_sentence(numbers, "There is almost").verdict == PART  # the difference is the finding
-    assert by_sentence(numbers, "The plain").verdict == HOLDS
+    assert by_sentence(numbers, "The plain").verdict == PART
 
 
 def test_the_worst_attack_of_each_method_counts():
@@ -102,6 +105,25 @@ def test_adversarial_samples_are_judged_under_both_objectives():
     assert by_sentence(numbers, "ACET achieves on MNIST").verdict == PART
     numbers["predictors"]["ACET"]["rows"][f"Adv. Samples{WRONG_CLASS}"] = {"samples": 0}
     assert by_sentence(numbers, "ACET achieves on MNIST").verdict == HOLDS  # none is left
+
+
+def test_it_is_said_of_which_network_there_is_one_training():
+    numbers = as_found("MNIST")
+    numbers["predictors"]["plain, no decay"] = numbers["predictors"]["plain"]
+    numbers["by_seed"] = {"plain": {}, "CEDA": {}, "ACET": {}}
+    assert "one training of plain, no decay:" in by_sentence(numbers, "It is well known").note
+    assert "one training" not in by_sentence(numbers, "Only ACET").note
+    numbers["by_seed"] = {}
+    assert "one training each:" in by_sentence(numbers, "Only ACET").note
+
+
+def test_letters_with_and_without_some_of_them_are_one_set():
+    numbers = as_found("MNIST")
+    for column in METHODS:
+        rows = numbers["predictors"][column]["rows"]
+        rows["EMNIST without O, I, S, Z"] = rows["EMNIST"]
+    improve = by_sentence(numbers, "For the out-of-distribution")
+    assert all(fact.what.startswith("share of 3 sets") for fact in improve.facts)
 
 
 def test_a_pair_on_the_same_inputs_takes_the_place_of_two_intervals():

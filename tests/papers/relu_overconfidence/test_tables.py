@@ -515,8 +515,11 @@ def test_figures_show_noise_and_what_became_of_it(run):
     assert len(shown["noise"]) == TINY.attacked["MNIST"]
     assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS]
     samples = part["numbers"]["samples"]["plain"]
-    assert samples[PAPERS]["images"] == samples[JUDGED]["images"] == 12
-    assert samples[PAPERS]["adversarial"] <= samples[JUDGED]["adversarial"]
+    for one in samples.values():
+        low, adversarial = (sum(pair[k] for pair in one["by_seed"]) for k in (0, 1))
+        assert (low, adversarial) == (one["low"], one["adversarial"])
+        assert len(one["by_seed"]) == TINY.seeds["MNIST"]
+        assert adversarial <= 12 * len(one["by_seed"])
     assert part["numbers"]["MNIST"]["wrong"]["ACET"][1] == 50
     assert {claim["verdict"] for claim in part["claims"]} == {"open"}
     assert [claim["source"][-1] for claim in part["claims"]] == list("12234")
