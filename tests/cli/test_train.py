@@ -39,6 +39,24 @@ def test_train_predict_and_audit_a_recipe(folder: Path, nescio: Callable[..., Re
     assert "belongs to another run" in other.output
 
 
+def test_fine_tuning_starts_from_the_weights_of_a_run(
+    folder: Path, nescio: Callable[..., Result]
+) -> None:
+    words = ["train", "single", "--data", "half_moons", "--epochs", "1"]
+    assert nescio(*words, "--run", "first").exit_code == 0
+    still = [*words, "--learning-rate", "1e-30"]
+    done = nescio(*still, "--run", "second", "--start", "first", "--seed", "1")
+    assert done.exit_code == 0, done.output
+    first, second = (load(folder / name).tensors for name in ("first", "second"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    nescio(*still, "--run", "third", "--seed", "1")
+    third = load(folder / "third").tensors
+    assert not any(torch.equal(first[name], third[name]) for name in first if "weight" in name)
+    other = nescio(*words, "--run", "fourth", "--start", "nowhere")
+    assert other.exit_code == 1
+    assert "--start takes the folder of a finished run" in other.output
+
+
 def test_averaged_weights_and_targets_in_their_units(
     folder: Path, nescio: Callable[..., Result]
 ) -> None:

@@ -9,6 +9,7 @@ from nescio_papers.kit.claims import exactly as exactly
 from nescio_papers.kit.claims import fact as fact
 from nescio_papers.kit.claims import judged as judged
 from nescio_papers.kit.deferred import deferred as deferred
+from nescio_papers.kit.deferred import deferred_parts as deferred_parts
 from nescio_papers.kit.experiment import Comparison as Comparison
 from nescio_papers.kit.experiment import Experiment as Experiment
 from nescio_papers.kit.experiment import Findings as Findings

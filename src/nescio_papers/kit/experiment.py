@@ -127,12 +127,14 @@ class Part:
     judge: function from the numbers of the findings, as JSON has them, to claims; None: the claims
       are in the findings. It is asked whenever a summary is written, so that the verdicts on
       numbers measured long ago follow the rules of today.
+    reads: names of parts whose networks it reads; it trains those that are not there.
     """
 
     name: str
     title: str
     run: Callable[[Settings], Findings]
     judge: Callable[[Mapping[str, Any]], Sequence[Claim]] | None = None
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Running an experiment: parts that are done are not run again, so a stopped one resumes."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,12 +31,14 @@ class Reproduced:
     done: the records of all parts that are done, by name.
     wanted: the parts that were asked for.
     ran: those of them that this run ran.
+    judged: whether stored numbers were judged, and nothing was to be run.
     """
 
     records: Records
     done: dict[str, Record]
     wanted: tuple[str, ...]
     ran: tuple[str, ...]
+    judged: bool = False
 
     @property
     def summary(self) -> Path:
@@ -69,7 +71,8 @@ class Reproduced:
         skipped = skipped_by_reason({name: self.done[name] for name in self.wanted})
         if skipped:
             lines += ["skipped, and why:", *(f"  {what}: {why}" for what, why in skipped)]
-            lines.append("  then: the same command; parts that ran without it: --again --part NAME")
+            again = "run it again without --judge-only" if self.judged else "the same command"
+            lines.append(f"  then: {again}; parts that ran without it: --again --part NAME")
         claims = claims_in(self.done)
         if claims:
             lines.append(f"verdicts: {counted(claims)}")
@@ -131,19 +134,28 @@ def reproduced(
         wanted = [name for name in names if not only or name in only]
         todo = [name for name in wanted if again or name not in done or done[name]["empty"]]
         if todo:
-            tell(_plan(experiment, todo, len(wanted) - len(todo), quick=chosen.quick))
+            tell(_plan(records, done, todo, len(wanted) - len(todo)))
         _run_all(records, done, todo, show)
         return _finished(records, done, wanted, todo)
 
 
-def _plan(experiment: Experiment, todo: Sequence[str], before: int, *, quick: bool) -> str:
+def _plan(records: Records, done: Mapping[str, Record], todo: Sequence[str], before: int) -> str:
     """What will be run, and how long that takes."""
+    experiment, quick = records.experiment, records.settings.quick
     seconds = expected(experiment, quick=quick, only=todo)
-    least = "about" if timed(experiment, quick=quick, only=todo) else "at least"
+    known = timed(experiment, quick=quick, only=todo) and not _trains_more(records, done, todo)
+    least = "about" if known else "at least"
     text = f"{experiment.name}: {len(todo)} part{'s' * (len(todo) > 1)} to run"
     if before:
         text += f", {before} done before"
     return f"{text}; {least} {in_words(seconds)} on two cores" if seconds else text
+
+
+def _trains_more(records: Records, done: Mapping[str, Record], todo: Sequence[str]) -> bool:
+    """Whether parts read networks of others that are not run now and left none in the folder."""
+    read = {name for part in records.experiment.parts if part.name in todo for name in part.reads}
+    without_data = {name for name, record in done.items() if record["empty"]}
+    return any(not (records.folder / name).is_dir() for name in read - set(todo) - without_data)
 
 
 def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
@@ -163,7 +175,7 @@ def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
         records = Records(folder=place, experiment=experiment, settings=settings)
         records.claim()
         stored_parts = records.read()
-        return _finished(records, stored_parts, list(stored_parts), ())
+        return replace(_finished(records, stored_parts, list(stored_parts), ()), judged=True)
 
 
 def _run_all(

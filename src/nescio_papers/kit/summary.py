@@ -74,7 +74,7 @@ def _page(experiment: "Experiment", settings: "Settings", done: Parts, detail: D
 def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterator[str]:
     """What the page is, how it was made, and what is missing."""
     how = "quick run" if settings.quick else "full run"
-    took = _took(sum(record["seconds"] for record in done.values()))
+    took = _took(*done.values())
     yield (
         f"Source: {experiment.source}. Made by `{command(experiment, settings)}` "
         f"({how}, seed {settings.seed}{took})."
@@ -98,9 +98,11 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
         yield f"Not run: {', '.join(missing)}."
 
 
-def _took(seconds: float) -> str:
-    """How long it took, if it took long."""
-    return f", {in_words(seconds)}" if seconds >= MINUTE else ""
+def _took(*records: Mapping[str, Any]) -> str:
+    """How long it took, if it took long; the seconds of a resumed part are not all."""
+    seconds = sum(record["seconds"] for record in records)
+    least = "at least " * any(record["resumed"] for record in records)
+    return f", {least}{in_words(seconds)}" if seconds >= MINUTE else ""
 
 
 def command(experiment: "Experiment", settings: "Settings") -> str:
@@ -212,7 +214,7 @@ def part_page(
     experiment: "Experiment", settings: "Settings", name: str, record: Mapping[str, Any]
 ) -> str:
     """All that a part found: words, pictures, published numbers and claims with their rules."""
-    made = f"`{command(experiment, settings)} --part {name}`{_took(record['seconds'])}"
+    made = f"`{command(experiment, settings)} --part {name}`{_took(record)}"
     lines = [f"# {record['title']}", f"[{experiment.title}](summary.md). Made by {made}."]
     lines += skipped_lines({name: record})
     if record["text"]:

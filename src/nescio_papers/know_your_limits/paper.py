@@ -1,44 +1,38 @@
 """Ulmer and Cinà, "Know your limits" (2021): the half-moons world, whole and corrected."""
 
-from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part, deferred
+from nescio_papers.kit import Experiment, deferred_parts
 
-PARTS = (
-    (
-        "blobs",
+PARTS = {
+    "blobs": (
         "Nine blobs: entropy, its gradient, and the linear regions (figure 1)",
         "blobs:blobs",
     ),
-    (
-        "pieces",
+    "pieces": (
         "Nine blobs: counts of linear regions over twenty starts (figure 1b)",
         "tessellation:pieces",
     ),
-    ("models", "Half-moons: accuracy of all models, with two budgets", "accuracy:models"),
-    ("surfaces", "Half-moons: uncertainty over the plane (figures 3, 5, 6)", "half_moons:surfaces"),
-    ("rays", "Measures along axis rays, to a million times the input", "rays:rays"),
-    ("assumptions", "How often the assumptions on V are met", "assumption_shares:assumptions"),
-    (
-        "exact-limits",
+    "models": ("Half-moons: accuracy of all models, with two budgets", "accuracy:models"),
+    "surfaces": ("Half-moons: uncertainty over the plane (figures 3, 5, 6)", "half_moons:surfaces"),
+    "rays": ("Measures along axis rays, to a million times the input", "rays:rays"),
+    "assumptions": ("How often the assumptions on V are met", "assumption_shares:assumptions"),
+    "exact-limits": (
         "Exact limits by method and number of members",
         "limits_by_members:exact_limits",
     ),
-    ("activations", "tanh and Swish beside ReLU", "activations:activations"),
-    ("softmax", "Softmax of two logits (figure 4)", "softmax:softmax"),
-    ("statements", "Every lemma, proposition and theorem, checked", "proofs:statements"),
-    ("flow-chart", "Which statements hold (figure 2)", "flow_chart:flow_chart"),
-    (
-        "medical",
+    "activations": ("tanh and Swish beside ReLU", "activations:activations"),
+    "softmax": ("Softmax of two logits (figure 4)", "softmax:softmax"),
+    "statements": ("Every lemma, proposition and theorem, checked", "proofs:statements"),
+    "flow-chart": ("Which statements hold (figure 2)", "flow_chart:flow_chart"),
+    "medical": (
         "Tables of patients: other hospitals, other groups, wrong units",
         "medical:medical",
     ),
-    (
-        "other-inputs",
+    "other-inputs": (
         "Sequences of unknown speakers; regression beyond the data",
         "other_inputs:other_inputs",
     ),
-)
+}
 JUDGES = {
     "blobs": "blob_claims:blob_claims",
     "pieces": "blob_claims:piece_claims",
@@ -52,6 +46,15 @@ JUDGES = {
     "statements": "statement_claims:statement_claims",
     "medical": "medical_claims:medical_claims",
 }
+READS = {
+    "pieces": ("blobs",),
+    "surfaces": ("models",),
+    "rays": ("models",),
+    "assumptions": ("models", "blobs"),
+    "exact-limits": ("models",),
+    "activations": ("models",),
+    "statements": ("blobs",),
+}
 
 
 @experiments.register
@@ -63,10 +66,5 @@ def know_your_limits() -> Experiment:
         source="Ulmer and Cinà, Know Your Limits: Uncertainty Estimation with ReLU Classifiers "
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no extras; medical and other-inputs need data sets: see `nescio data list`",
-        parts=tuple(_part(*row) for row in PARTS),
+        parts=deferred_parts(__name__, PARTS, JUDGES, reads=READS, single_thread=True),
     )
-
-
-def _part(name: str, title: str, run: str) -> Part:
-    judge = deferred(__name__, JUDGES[name]) if name in JUDGES else None
-    return Part(name, title, one_thread()(deferred(__name__, run)), judge=judge)

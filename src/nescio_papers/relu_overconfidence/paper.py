@@ -7,6 +7,7 @@ from nescio.core.registry import experiments
 from nescio_papers.kit import Experiment, Part, deferred
 from nescio_papers.relu_overconfidence.blocks import BLOCKS
 
+TABLE_1 = tuple(block.part for block in BLOCKS.values())
 PARTS = (
     Part(
         "far-field",
@@ -28,12 +29,14 @@ PARTS = (
         "Scaled noise for the networks of table 1 (table 2)",
         deferred(__name__, "table_2:run"),
         deferred(__name__, "table_2_claims:claims_of"),
+        TABLE_1,
     ),
     Part(
         "figures",
         "Polytopes, adversarial noise and adversarial samples (figures 1 to 4)",
         deferred(__name__, "figures:run"),
         deferred(__name__, "figure_claims:figure_claims"),
+        TABLE_1,
     ),
     Part(
         "acet-cost",

@@ -205,6 +205,7 @@ def _small_error(found: Stored) -> Claim:
                 found[BALD].error_at(end),
                 below=ERROR_WITHIN,
                 form=".2%",
+                share=True,
             )
         ],
         note=others,
@@ -260,6 +261,7 @@ def _fails_on_copies(repeated: Stored) -> Claim:
                 f"error of {name} at {labels} labels",
                 repeated[name].error_at(labels),
                 form=".2%",
+                share=True,
                 **limit,
             )
             for name, (labels, limit) in limits.items()

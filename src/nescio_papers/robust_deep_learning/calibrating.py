@@ -1,5 +1,6 @@
 """Part `calibration`: reliability before and after temperature, and every other calibration."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,10 @@ from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit import Claim, Comparison, Fact, Findings, InData, Settings, slug, table
+from nescio_papers.kit import Claim, Comparison, Findings, InData, Settings, slug, table
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import between, less
+from nescio_papers.robust_deep_learning.stored_facts import between, learned, less
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
@@ -133,7 +134,7 @@ def _row(prediction: Classification, labels: torch.Tensor, settings: Settings) -
         "nll": metrics.nll(prediction.probs, labels),
         "brier": metrics.brier(prediction.probs, labels),
         "ece": error.value,
-        "ece_low": error.low,
+        "ece_low": max(error.low, 0.0),
         "ece_high": error.high,
         "smooth_ece": metrics.smooth_ece(sure, right),
         "mce": metrics.mce(sure, right),
@@ -155,42 +156,36 @@ def _table(result: Numbers) -> str:
 def judge(numbers: Mapping[str, Numbers]) -> list[Claim]:
     """Are networks calibrated badly, and does one temperature repair it?"""
     rows = {name: one["rows"] for name, one in numbers.items() if USUAL in one["rows"]}
-    if not rows:
-        return []
-    return [
-        Claim(
-            source=SOURCE,
-            sentence="Modern neural networks are no longer well-calibrated.",
-            facts=[
-                between(f"{name}: ECE", _ece(one[BEFORE]), above=POOR, form=".2%")
-                for name, one in rows.items()
-            ],
-            note=f"badly calibrated: an ECE above {100 * POOR:g} %; the networks are small",
-        ),
-        Claim(
-            source=SOURCE,
-            sentence="Simple solution to over-confident prediction: temperature scaling.",
-            facts=[one for name, own in rows.items() for one in _repaired(name, own)],
-            note="NLL "
-            + "; ".join(
-                f"{name} {one[BEFORE]['nll']:.3f}, then {one[USUAL]['nll']:.3f}"
-                for name, one in rows.items()
-            ),
-        ),
-    ]
+    return [claim for name, one in rows.items() for claim in _claims(name, one)]
 
 
-def _repaired(name: str, rows: Mapping[str, Numbers]) -> list[Fact]:
-    """By how much the temperature lowers the ECE, and what is left of it."""
+def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
+    """The claims on the network of a data set, if it has learned that."""
     before, after = _ece(rows[BEFORE]), _ece(rows[USUAL])
+    needs = learned(name, "test error", rows[BEFORE].get("error", math.nan))
     return [
-        between(f"{name}: fall of the ECE", less(before, after), above=0, form=".2%"),
-        between(f"{name}: ECE that is left", after, below=LEFT, form=".2%"),
+        Claim(
+            source=SOURCE,
+            sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
+            facts=[between("ECE", before, above=POOR, form=".2%", share=True)],
+            needs=needs,
+            note=f"badly calibrated: an ECE above {100 * POOR:g} %; the network is small",
+        ),
+        Claim(
+            source=SOURCE,
+            sentence=f"Simple solution to over-confident prediction: temperature scaling. ({name})",
+            facts=[
+                between("fall of the ECE", less(before, after), above=0, form=".2%"),
+                between("ECE that is left", after, below=LEFT, form=".2%", share=True),
+            ],
+            needs=needs,
+            note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",
+        ),
     ]
 
 
 def _ece(row: Numbers) -> Numbers:
-    return {"value": row["ece"], "low": row["ece_low"], "high": row["ece_high"]}
+    return {"value": row["ece"], "low": max(row["ece_low"], 0.0), "high": row["ece_high"]}
 
 
 def _comparisons(numbers: Mapping[str, Numbers]) -> list[Comparison]:

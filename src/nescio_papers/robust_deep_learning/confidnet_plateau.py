@@ -5,7 +5,7 @@ probability of the others (stage one), then the encoder learns with it (stage tw
 the epoch with the best average precision of validation errors is taken.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -38,9 +38,11 @@ from nescio_papers.robust_deep_learning.confidnet_words import (
     FIGURE,
     ONE,
     PUBLISHED,
+    RISING,
     TWO,
     plateau_figure,
     plateau_text,
+    rise,
 )
 from nescio_papers.robust_deep_learning.networks import weights_digest
 
@@ -59,10 +61,10 @@ class Budget:
         {"MNIST": 10, "CIFAR-10": 12}, quick={"MNIST": 3, "CIFAR-10": 1}
     )
     heads: tuple[int, ...] = size((400, 400, 400, 400), quick=(16, 16))
-    most: int = size(60, quick=2)  # epochs of stage one at most
-    patience: int = size(8, quick=1)
-    most_tuned: int = size(12, quick=1)  # epochs of stage two at most
-    patience_tuned: int = size(3, quick=1)
+    most: int = size(200, quick=2)  # epochs of stage one at most
+    patience: int = size(20, quick=1)
+    most_tuned: int = size(30, quick=1)  # epochs of stage two at most
+    patience_tuned: int = size(6, quick=1)
     resamples: int = size(1000, quick=20)
 
 
@@ -219,8 +221,8 @@ class Learned:
 
     @property
     def plateau(self) -> bool:
-        """Whether as many epochs as the patience were not better than the best one."""
-        return len(self.precisions) - self.best >= self.patience
+        """Whether it ended at a plateau."""
+        return at_a_plateau(self.precisions, self.best, self.patience)
 
     def numbers(self) -> dict[str, Any]:
         """As plain numbers, for JSON."""
@@ -243,13 +245,13 @@ def to_a_plateau(
     patience: int,
     seed: int,
 ) -> Learned:
-    """Learn a probability by squared error until `patience` epochs bring nothing, or `most`."""
+    """Learn a probability by squared error up to a plateau, for `most` epochs at most."""
     x, target = data
     optimizer = torch.optim.Adam(net.parameters(), lr=rate)
     draws = generator(seed, "confidnet")
     precisions: list[tuple[float, float]] = []
     best, weights = 0, deepcopy(net.state_dict())
-    while len(precisions) < most and len(precisions) - best < patience:
+    while len(precisions) < most and not at_a_plateau(precisions, best, patience):
         for rows in torch.randperm(len(x), generator=draws).split(BATCH):
             loss = (net(x[rows]).sigmoid() - target[rows]).square().mean()
             optimizer.zero_grad()
@@ -260,6 +262,12 @@ def to_a_plateau(
             best, weights = len(precisions), deepcopy(net.state_dict())
     net.load_state_dict(weights)
     return Learned(net=net, precisions=precisions, best=best, patience=patience)
+
+
+def at_a_plateau(precisions: Sequence[tuple[float, float]], best: int, patience: int) -> bool:
+    """Whether `patience` epochs were not better than the best one, and their mean does not rise."""
+    rising = rise([validation for validation, _ in precisions]) >= RISING
+    return len(precisions) - best >= patience and not rising
 
 
 def precision(net: nn.Module, x: Tensor, part: Samples) -> float:

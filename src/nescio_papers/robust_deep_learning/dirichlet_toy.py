@@ -181,6 +181,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                     "needed)",
                     entropy,
                     below=REFUSED,
+                    share=True,
                 ),
             ],
             needs=[
@@ -201,7 +202,7 @@ def _separated(areas: Sequence[float], pairs: int) -> Fact:
     what = "AUROC of the mutual information, OOD ring against the overlap of the classes,"
     if all(area == 1 for area in areas):
         return of_count(what, pairs, pairs, above=WANTED, form=".4f")
-    return over_seeds(what, areas, above=WANTED)
+    return over_seeds(what, areas, above=WANTED, share=True)
 
 
 def _text(areas: Mapping[str, Areas]) -> str:

@@ -26,6 +26,7 @@ from nescio_papers.kit import (
 )
 from nescio_papers.robust_deep_learning.networks import DROPOUT, trained, weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
+from nescio_papers.robust_deep_learning.stored_facts import learned
 from nescio_papers.robust_deep_learning.stored_facts import over_seeds as over_trainings
 
 PART, FIGURE = "mc-dropout", "mc-dropout-errors.png"
@@ -191,22 +192,21 @@ def _caption(result: Mapping[str, Numbers]) -> str:
     return "Test error in % over the number of passes. " + "; ".join(words) + "."
 
 
-def sampling_claim(result: Mapping[str, Numbers]) -> Claim:
+def sampling_claim(name: str, kinds: Numbers) -> Claim:
     """Is the error of MC dropout below that of usual dropout, network by network?"""
-    facts = []
-    for name, kinds in result.items():
-        for kind, one in kinds.items():
-            if one["sampled"]:
-                end = over_seeds(one["sampled"], len(one["sampled"][0]))
-                gaps = sample(end) - sample(one["usual"])
-                facts.append(
-                    over_trainings(f"{name}, {kind}: error less usual", gaps, below=0, form=".2%")
-                )
+    facts, needs = [], []
+    for kind, one in kinds.items():
+        if one["sampled"]:
+            end = over_seeds(one["sampled"], len(one["sampled"][0]))
+            gaps = sample(end) - sample(one["usual"])
+            facts.append(over_trainings(f"{kind}: error less usual", gaps, below=0, form=".2%"))
+            needs += learned(name, f"{kind}: test error", one["usual"])
     return Claim(
         source=SOURCE,
         sentence="Dropout only propagates the mean; MC dropout propagates the whole distribution, "
-        "and its test error is lower.",
+        f"and its test error is lower. ({name})",
         facts=facts,
+        needs=needs,
         note="paired over trainings, 50 passes, one draw of the masks; the part `lenet` has the "
         "lecture's network, image by image, over draws of the masks",
     )
@@ -229,6 +229,7 @@ def training_claim(result: Mapping[str, Numbers]) -> Claim:
             for (name, kind), gap in gaps.items()
             if name == first
         ],
+        needs=learned(first, "test error without", result[first]["no dropout"]["usual"]),
         note="paired over trainings; "
         + "; ".join(
             f"{name}, {kind}: {100 * gap.mean:+.2f} ± {100 * gap.half:.2f} points"

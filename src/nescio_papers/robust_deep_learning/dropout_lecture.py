@@ -48,7 +48,7 @@ from nescio_papers.robust_deep_learning.dropout_masks import (
 from nescio_papers.robust_deep_learning.dropout_turning import turning_facts, turning_numbers
 from nescio_papers.robust_deep_learning.networks import trained as trained_small
 from nescio_papers.robust_deep_learning.networks import weights_digest
-from nescio_papers.robust_deep_learning.stored_facts import of_count
+from nescio_papers.robust_deep_learning.stored_facts import learned, of_count
 
 PART, FIGURE = "lenet", "lenet-turning.png"
 SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
@@ -149,18 +149,20 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
             )
         )
     if numbers.get("errors"):
-        found = numbers["errors"]
-        claims.append(
-            Claim(
-                source="lecture, MCDropout: side note",
-                sentence="Dropout only propagates the mean; MC dropout propagates the whole "
-                "distribution: its test error is lower, T = 50.",
-                facts=[mask_fact(name, one) for name, one in found.items()],
-                note=f"intervals over test images and masks, for these networks; "
-                f"{mask_note(found)}",
-            )
-        )
+        claims += [_sampling_claim(name, one) for name, one in numbers["errors"].items()]
     return claims
+
+
+def _sampling_claim(name: str, found: Mapping[str, Any]) -> Claim:
+    """Is the error of MC dropout lower, for networks that have learned their data?"""
+    return Claim(
+        source="lecture, MCDropout: side note",
+        sentence="Dropout only propagates the mean; MC dropout propagates the whole distribution: "
+        f"its test error is lower, T = 50. ({name})",
+        facts=[mask_fact(name, found)],
+        needs=learned("CIFAR-10", "test error", found["usual"]) if name == SMALL else (),
+        note=f"interval over test images and masks, for these networks; {mask_note({name: found})}",
+    )
 
 
 def _errors(

@@ -70,6 +70,8 @@ def turning_facts(found: Numbers) -> list[Fact]:
     return [
         of_count(f"{ranges} where least sure", found["overlap"][there], count, above=0.5),
         of_count(f"{ranges} upright", found["overlap"][upright], count, below=0.5),
-        over_seeds("spread of the output where least sure", found["spread"][there], above=0.5),
-        over_seeds("spread of the output upright", found["spread"][upright], below=0.1),
+        over_seeds(
+            "spread of the output where least sure", found["spread"][there], above=0.5, share=True
+        ),
+        over_seeds("spread of the output upright", found["spread"][upright], below=0.1, share=True),
     ]

@@ -1,5 +1,6 @@
 """Outlier exposure with one OOD set, tested on all: the lecture's warning as a matrix."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -13,6 +14,7 @@ from nescio.models.model import Model
 from nescio.report.plots.look import add_title, label, with_look
 from nescio_papers.kit import (
     Claim,
+    Fact,
     Findings,
     InData,
     Settings,
@@ -38,6 +40,7 @@ from nescio_papers.robust_deep_learning.sets import (
 )
 from nescio_papers.robust_deep_learning.stored_facts import (
     between,
+    learned,
     less,
     open_fact,
     over_seeds,
@@ -211,6 +214,7 @@ def dependence_claim(name: str, part: Numbers) -> Claim:
         source=SOURCE,
         sentence=f"Performances strongly depend on the training vs testing OOD datasets. ({name})",
         facts=facts,
+        needs=_needs(name, part),
         note=f"gain where shown / mean where others were: {said}; {worse} of {pairs} pairs got "
         "worse than without exposure by separate intervals",
     )
@@ -258,9 +262,16 @@ def modeled_claim(name: str, part: Numbers) -> Claim:
         source=SOURCE,
         sentence=f"By essence, OOD are impossible to model. ({name})",
         facts=facts or [open_fact("AUROC short of a network that was shown the set", above=0)],
+        needs=_needs(name, part),
         note="judged where each set does worst; a set that stood for all others would be short of "
         "none; separate intervals, widened for the choice",
     )
+
+
+def _needs(name: str, part: Numbers) -> list[Fact]:
+    """The network without exposure has learned its data."""
+    right = part.get("accuracy", {}).get(PLAIN, math.nan)
+    return learned(name, "test error without exposure", 1 - right)
 
 
 @with_look

@@ -1,6 +1,8 @@
 """Which claims on failure prediction hold, from the numbers of the part `failure`."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scipy.special import stdtrit
@@ -8,7 +10,7 @@ from scipy.special import stdtrit
 from nescio.evaluation.compare.errors_task import BASELINE
 from nescio_papers.kit import Claim, Comparison, Fact
 from nescio_papers.robust_deep_learning.failure_picture import ORACLE
-from nescio_papers.robust_deep_learning.stored_facts import between, mean_of, over_seeds
+from nescio_papers.robust_deep_learning.stored_facts import between, learned, mean_of, over_seeds
 
 SOURCE = "lecture, Failure Prediction"
 COOLED = "maximum probability, after temperature"
@@ -36,9 +38,9 @@ Numbers = Mapping[str, Any]
 
 
 def judge(numbers: Mapping[str, Numbers]) -> list[Claim]:
-    """The claims on each data set that was judged."""
+    """The claims on each data set that was judged, where the networks have learned it."""
     return [
-        claim
+        replace(claim, needs=learned(name, "test error", part.get("error", math.nan)))
         for name, part in numbers.items()
         if "scores" in part
         for claim in (
@@ -128,7 +130,7 @@ def _of_networks(
     if count > 1 and spread is not None:
         half = float(stdtrit(count - 1, 0.975)) * spread / count**0.5
     ends = {"value": value, "low": value - half, "high": value + half}
-    return between(what, ends, above=above, below=below, form=".4f")
+    return between(what, ends, above=above, below=below, form=".4f", share=True)
 
 
 def _gain(

@@ -45,7 +45,8 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
     claims = [entropy_claim(numbers["examples"]), variation_claim()]
     errors = numbers["errors"]
     if errors:
-        claims += [dropout_errors.sampling_claim(errors), dropout_errors.training_claim(errors)]
+        claims += [dropout_errors.sampling_claim(*one) for one in errors.items()]
+        claims.append(dropout_errors.training_claim(errors))
     return claims
 
 

@@ -1,7 +1,7 @@
 """The lecture on robust deep learning: what a network does not know, and who tells."""
 
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part, deferred
+from nescio_papers.kit import Experiment, deferred_parts
 
 PARTS = {
     "ood": ("Out-of-distribution detection: three scores, and outlier exposure", "ood:run"),
@@ -65,10 +65,5 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        parts=tuple(_part(name, *row) for name, row in PARTS.items()),
+        parts=deferred_parts(__name__, PARTS, JUDGES),
     )
-
-
-def _part(name: str, title: str, run: str) -> Part:
-    judge = deferred(__name__, JUDGES[name]) if name in JUDGES else None
-    return Part(name, title, deferred(__name__, run), judge)

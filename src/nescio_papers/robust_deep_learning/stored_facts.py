@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nescio.conformal import binomial_interval
-from nescio_papers.kit import Fact, Sample, fact, sample
+from nescio_papers.kit import Fact, Sample, exactly, fact, sample
 
 Stored = Mapping[str, Any]  # a number with its interval: value, low and high
 UNKNOWN = {"value": math.nan, "low": math.nan, "high": math.nan}
+LEARNED = {"CIFAR-10": 0.2}  # test errors from which on a network has not learned its data
 BOTH_ENDS = 0.025  # outside a 95 % interval, on each side
 
 
@@ -39,6 +40,7 @@ def between(
     above: float | None = None,
     below: float | None = None,
     form: str = ".3g",
+    share: bool = False,
 ) -> Fact:
     """A stored number with its interval; open where it has none, or one without any width.
 
@@ -46,10 +48,13 @@ def between(
     found: its value, low and high end.
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
+    share: whether the number, as a share or an AUROC, is between 0 and 1, and so is its interval.
     """
     value, low, high = (number((found or UNKNOWN)[key]) for key in ("value", "low", "high"))
     if math.isnan(value + low + high) or low == high:
         return open_fact(what, above=above, below=below, form=form)
+    if share:
+        low, high = max(low, 0.0), min(high, 1.0)
     ends = min(low, value), max(high, value)  # rounding may put a value outside
     return fact(what, value, ends, above=above, below=below, form=form)
 
@@ -61,6 +66,7 @@ def over_seeds(
     above: float | None = None,
     below: float | None = None,
     form: str = ".3g",
+    share: bool = False,
 ) -> Fact:
     """A mean over seeds with Student's interval; open where a seed has no number, or all are equal.
 
@@ -68,12 +74,28 @@ def over_seeds(
     values: the number of each seed, or differences that are paired by seed.
     above, below: the limit that the mean must be above, or below.
     form: how numbers are written.
+    share: whether the mean is between 0 and 1, as in `between`.
     """
     found = values if isinstance(values, Sample) else sample(map(number, values))
     if any(map(math.isnan, found.values)):
         return open_fact(what, above=above, below=below, form=form)
     ends = {"value": found.mean, "low": found.mean - found.half, "high": found.mean + found.half}
-    return between(what, ends, above=above, below=below, form=form)
+    return between(what, ends, above=above, below=below, form=form, share=share)
+
+
+def learned(data: str, what: str, errors: float | Sequence[float]) -> list[Fact]:
+    """What claims on a data set presuppose: networks that have learned it.
+
+    data: name of the data set; nothing is asked of one that is not in `LEARNED`.
+    what: whose test error it is, in words.
+    errors: the test error of one network, on all test images, or of each of several.
+    """
+    if data not in LEARNED:
+        return []
+    limit = LEARNED[data]
+    if isinstance(errors, Sequence):
+        return [over_seeds(what, errors, below=limit, form=".1%", share=True)]
+    return [exactly(what, errors, why="all test images, one network", below=limit, form=".1%")]
 
 
 def of_count(

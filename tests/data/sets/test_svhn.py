@@ -65,6 +65,20 @@ def test_crops(place):
         svhn(folder=str(place))
 
 
+@pytest.mark.parametrize("missing", ["svhn_more", "svhn_test"])
+def test_crops_without_labels_say_what_is_expected_and_what_to_fetch(place, missing):
+    for name in ("svhn_more", "svhn_test"):
+        write_npy_xz(place / "svhn" / f"{name}_x.npy.xz", np.zeros((2, 32, 32, 3), np.uint8))
+        np.savez(place / "svhn" / f"{name}_y.npz", y=np.arange(2))
+    (place / "svhn" / f"{missing}_y.npz").unlink()
+    expected = (
+        f"svhn lacks {missing}_y.npz with the labels y of {missing}_x.npy.xz; expected there: "
+        "train_32x32.mat, test_32x32.mat; fetch them with: nescio data download svhn"
+    )
+    with pytest.raises(NescioError, match=expected):
+        svhn(folder=str(place))
+
+
 def test_several_files_of_crops_are_a_training_and_a_test_part(place):
     for name, labels in (("b", [1, 2]), ("some_test", [3, 4]), ("a", [5, 6])):
         write_npy_xz(place / "svhn" / f"{name}_x.npy.xz", np.zeros((2, 32, 32, 3), np.uint8))

@@ -13,7 +13,16 @@ from matplotlib.figure import Figure
 import nescio_papers
 from nescio.cli.main import main
 from nescio_papers import Experiment, Findings, Part, Settings
-from nescio_papers.kit import Claim, absent, durations, fact, joined, reproduced, run_experiment
+from nescio_papers.kit import (
+    Claim,
+    absent,
+    durations,
+    fact,
+    joined,
+    judge_experiment,
+    reproduced,
+    run_experiment,
+)
 
 RULE = fact("share", 0.9, (0.8, 1.0), above=0.5)
 WHY = "expected there: a.gz; fetch them with: nescio data download mnist"
@@ -110,6 +119,32 @@ def test_what_will_take_long_is_told_before(tmp_path, monkeypatch):
         "plan: 1 part to run, 1 done before; about 2.0 h on two cores",
         "plan: 2 parts to run; at least 30 s on two cores",
     ]
+
+
+def test_networks_that_another_part_trains_are_not_counted(tmp_path, monkeypatch):
+    known = {"plan": {name: {"full": 60.0} for name in ("first", "second", "third")}}
+    monkeypatch.setattr(durations, "measured", lambda: known)
+    parts = (Part("first", "First", full), Part("third", "Third", none),
+             Part("second", "Second", full, None, ("first", "third")))  # fmt: skip
+    one = Experiment(name="plan", title="A plan", source="", needs="", parts=parts)
+    told = []
+    reproduced(one, tmp_path / "a", only=["second"], tell=told.append)
+    reproduced(one, tmp_path / "b", tell=told.append)
+    (tmp_path / "b" / "first").mkdir()  # its networks
+    reproduced(one, tmp_path / "b", only=["second"], again=True, tell=told.append)
+    assert told == [
+        "plan: 1 part to run; at least 60 s on two cores",
+        "plan: 3 parts to run; about 3 min on two cores",
+        "plan: 1 part to run; about 60 s on two cores",
+    ]
+
+
+def test_what_to_do_after_judging_is_a_run(tmp_path):
+    one = plan(full=full, none=none)
+    assert "  then: the same command; parts" in reproduced(one, tmp_path).told()
+    told = judge_experiment(one, tmp_path).told()
+    assert "  then: run it again without --judge-only; parts" in told
+    assert "the same command" not in told
 
 
 KILLED = """

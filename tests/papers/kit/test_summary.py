@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from nescio_papers import Comparison, Experiment, Findings, Part
+from nescio_papers import Comparison, Experiment, Findings, Part, Settings
 from nescio_papers.kit import Claim, exactly, fact, run_experiment, table
-from nescio_papers.kit.summary import MOST, claims_table, short
+from nescio_papers.kit.summary import MOST, claims_table, part_page, short, summary
 
 DOCS = Path(__file__).parents[3] / "docs"
 PUBLISHED = sorted(path.parent for path in DOCS.glob("*/results.json"))
@@ -72,6 +72,17 @@ def test_a_large_summary_counts_and_shows_what_does_not_hold(tmp_path):
     assert "Those that do not hold, or not in full (" in text
     assert "| Claim 1 of p0. | does not hold |" in text
     assert "| Claim 0 of p0. |" not in text
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_time_of_a_resumed_part_is_not_all(resumed):
+    record = {"title": "", "seconds": 60.0, "resumed": False, "version": "1", "skipped": {},
+              "claims": [], "figures": {}, "comparisons": [], "text": ""}  # fmt: skip
+    done = {"p0": record, "p1": {**record, "resumed": resumed}}
+    about = large(2, 0, 0, 0), Settings()
+    assert f"(full run, seed 0, {'at least ' * resumed}2 min)" in summary(*about, done)
+    page = part_page(*about, "p1", done["p1"])
+    assert f"--part p1`, {'at least ' * resumed}60 s." in page
 
 
 def test_a_number_without_an_interval_says_why():

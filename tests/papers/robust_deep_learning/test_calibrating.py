@@ -46,6 +46,16 @@ def test_the_claims_are_judged_by_intervals():
     assert calibrating.judge({"MNIST": {"rows": {}}}) == []
 
 
+@pytest.mark.parametrize(("error", "verdict"), [(0.41, "not reached here"), (0.1, "holds")])
+def test_photographs_must_have_been_learned(error, verdict):
+    after = {"ece": 0.01, "ece_low": -0.001, "ece_high": 0.015, "nll": 0.5, "error": error}
+    before = {"ece": 0.1, "ece_low": 0.08, "ece_high": 0.12, "nll": 0.7, "error": error}
+    one = {"rows": {"before": before, "temperature": after}}
+    claims = calibrating.judge({"MNIST": one, "CIFAR-10": one})
+    assert [claim.verdict for claim in claims] == ["holds", "holds", verdict, verdict]
+    assert claims[1].facts[1].low == 0  # an ECE is not negative
+
+
 def test_published_numbers_stand_beside_ours():
     rows = {"before": {"ece": 0.04}, "temperature": {"ece": 0.01}}
     found = {"MNIST": {"rows": rows, "temperature": 1.3}, "CIFAR-10": {"rows": rows}}

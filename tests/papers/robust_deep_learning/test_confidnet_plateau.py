@@ -1,6 +1,7 @@
 """ConfidNet to a plateau: when it stops, what it takes, and how its claim is judged."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -27,9 +28,23 @@ def learned(precisions, **options):
 
 
 def test_learning_stops_when_epochs_bring_nothing_better():
-    found = learned([0.1, 0.3, 0.2, 0.25, 0.9])
+    found = learned([0.1, 0.3, 0.25, 0.2, 0.9])
     assert (found.best, len(found.precisions), found.plateau) == (2, 4, True)
-    assert found.numbers()["validation"] == [0.1, 0.3, 0.2, 0.25]
+    assert found.numbers()["validation"] == [0.1, 0.3, 0.25, 0.2]
+
+
+def test_learning_goes_on_while_the_mean_over_epochs_rises():
+    curve = [0.1, 0.4, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3]
+    found = learned(curve)
+    assert (found.best, len(found.precisions), found.plateau) == (2, 8, True)
+    assert not learned(curve, most=7).plateau  # 0.3 and 0.3 after 0.2 and 0.3
+    assert confidnet_words.rise(curve[:7]) == pytest.approx(0.05)
+
+
+def test_a_rise_is_of_means_over_a_third_of_the_epochs_up_to_sixteen():
+    assert confidnet_words.rise([9.0, 1.0, 3.0]) == 2
+    assert confidnet_words.rise([9.0] * 68 + [1.0] * 16 + [4.0] * 16) == 3
+    assert math.isnan(confidnet_words.rise([0.1, 0.9]))  # as in a quick run
 
 
 def test_without_a_plateau_the_last_epoch_says_so():
@@ -86,10 +101,12 @@ def test_both_stages_are_measured_drawn_and_set_beside_published_numbers(found):
     assert len(confidnet_words.judge(numbers)) == 1
 
 
-def numbers_of(low, high, *, plateau=True):
-    stage = {"epochs": 30, "best": 20, "plateau": plateau}
+def numbers_of(low, high, *, plateau=True, name="MNIST", error=0.45):
+    curve = [0.3] * 30 if plateau else [0.01 * epoch for epoch in range(30)]
+    stage = {"epochs": 30, "best": 20, "plateau": True, "validation": curve}
     gain = {"value": (low + high) / 2, "low": low, "high": high}
-    return {"MNIST": {
+    return {name: {
+        "error": error,
         "stages": dict.fromkeys(("stage one", "stage two"), stage),
         "gains": dict.fromkeys(("stage one", "stage two"), gain),
         "errors": {"training": 100, "validation": 20},
@@ -101,6 +118,13 @@ def test_the_claim_is_judged_at_the_plateau_only():
                 for ends in ((0.01, 0.2), (-0.2, -0.01), (-0.1, 0.1))]  # fmt: skip
     assert verdicts == ["holds", "does not hold", "open"]
     (rising,) = confidnet_words.judge(numbers_of(-0.2, -0.1, plateau=False))
-    assert rising.verdict == "open"
-    assert "no plateau after 30 epochs" in rising.measured
+    assert rising.verdict == "not reached here"
+    assert "not tested, since stage one: rise of the mean AP" in rising.measured
+    assert "last 10 of 30 epochs over the 10 before 0.1, expected below 0.005" in rising.measured
     assert confidnet_words.judge({"MNIST": {"absent": "no digits"}}) == []
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.45, "not reached here"), (0.15, "holds")])
+def test_photographs_must_have_been_learned(error, verdict):
+    (claim,) = confidnet_words.judge(numbers_of(0.01, 0.2, name="CIFAR-10", error=error))
+    assert claim.verdict == verdict

@@ -157,7 +157,10 @@ def part(**changes):
 def test_claims_are_judged_by_the_intervals_of_networks_and_images():
     overlap, ranking, separation, ensembles = failure_verdicts.judge({"MNIST": part()})
     assert [one.verdict for one in (overlap, ranking, separation, ensembles)] == ["holds"] * 4
-    assert "0.9990 (0.9965 to 1.0015)" in separation.measured  # 4.303 * 0.001 / sqrt(3)
+    poor = {**part(), "error": [0.44, 0.45]}
+    photographs = failure_verdicts.judge({"CIFAR-10": poor})
+    assert {one.verdict for one in photographs} == {"not reached here"}
+    assert "0.9990 (0.9965 to 1.0000)" in separation.measured  # 4.303 * 0.001 / sqrt(3)
     assert "0.107 (0.0923 to 0.121)" in ensembles.measured
     scores = part()["scores"]
     swapped = part(**{failure.ENSEMBLE: scores[failure.MC], failure.MC: scores[failure.ENSEMBLE]})

@@ -111,19 +111,34 @@ def test_dropout_is_compared_with_none_by_training():
 
 
 def test_errors_of_mc_dropout_are_paired_by_training():
-    found = dropout_errors.sampling_claim({"MNIST": KINDS})
+    found = dropout_errors.sampling_claim("MNIST", KINDS)
     assert found.verdict == "holds"
     (one,) = found.facts
     assert one.value == pytest.approx((-0.002 - 0.0015 - 0.002) / 3)
     usual = KINDS["dropout before the last layer"]["usual"]
     equal = {"dropout before the last layer": {"usual": usual, "sampled": [[0.02]] * 3}}
-    assert dropout_errors.sampling_claim({"MNIST": equal}).verdict == "open"
+    assert dropout_errors.sampling_claim("MNIST", equal).verdict == "open"
 
 
 def test_the_verdicts_need_only_what_is_stored():
     numbers = {"examples": mc_dropout.examples(math.e), "errors": {"MNIST": KINDS}}
     assert len(mc_dropout.judge(numbers)) == 4
     assert len(mc_dropout.judge(numbers | {"errors": {}})) == 2
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1, "holds"), (15, "not reached here")])
+def test_photographs_must_have_been_learned(scale, verdict):
+    kinds = {
+        kind: {"usual": [scale * value for value in one["usual"]],
+               "sampled": one["sampled"] and [[scale * v for v in row] for row in one["sampled"]]}
+        for kind, one in KINDS.items()
+    }  # fmt: skip
+    numbers = {"examples": mc_dropout.examples(math.e),
+               "errors": {"MNIST": KINDS, "CIFAR-10": kinds}}  # fmt: skip
+    found = {claim.sentence[-10:]: claim.verdict for claim in mc_dropout.judge(numbers)}
+    assert found["(CIFAR-10)"] == verdict
+    assert found["r. (MNIST)"] == "holds"
+    assert dropout_errors.training_claim({"CIFAR-10": kinds}).verdict == verdict
 
 
 def test_lenet_is_that_of_caffe_with_dropout_before_the_last_layer():

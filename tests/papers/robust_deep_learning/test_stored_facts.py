@@ -8,6 +8,7 @@ from scipy.stats import norm, t
 from nescio_papers.robust_deep_learning.stored_facts import (
     between,
     largest,
+    learned,
     less,
     mean_of,
     of_count,
@@ -43,6 +44,26 @@ def test_a_mean_over_seeds_has_students_interval():
     assert over_seeds("x", [1.0, None], above=0).verdict == "open"
     assert over_seeds("x", [1.0], above=0).verdict == "open"
     assert over_seeds("x", [1.0, 1.0], above=0).verdict == "open"
+
+
+def test_the_interval_of_a_share_stays_between_0_and_1():
+    found = between("x", ends(0.01, -0.02, 0.03), below=0.5, share=True)
+    assert (found.low, found.high) == (0.0, 0.03)
+    assert between("x", ends(0.01, -0.02, 0.03), below=0.5).low == -0.02  # a difference
+    area = over_seeds("x", [0.9, 1.0, 1.0], above=0.5, share=True)
+    assert area.low == over_seeds("x", [0.9, 1.0, 1.0], above=0.5).low
+    assert area.high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict"),
+    [(0.15, "holds"), (0.45, "does not hold"), ([0.14, 0.15, 0.16], "holds"),
+     ([0.44, 0.45, 0.46], "does not hold"), (math.nan, "open")],
+)  # fmt: skip
+def test_photographs_are_learned_below_a_fifth_of_errors(errors, verdict):
+    (need,) = learned("CIFAR-10", "test error", errors)
+    assert need.verdict == verdict
+    assert learned("MNIST", "test error", errors) == []
 
 
 def test_a_share_has_its_exact_interval():

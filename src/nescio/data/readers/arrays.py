@@ -116,9 +116,14 @@ def read_array(path: Path) -> NDArray[Any]:
         return _array(str(path), cast(IO[bytes], file))
 
 
-def read_crops(path: Path) -> Part:
-    """Images (N, H, W, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it."""
+def read_crops(name: str, path: Path) -> Part:
+    """Images (N, H, W, 3) in NAME_x.npy.xz, labels y (N,) in NAME_y.npz beside it.
+
+    name: name of the data set, for what to fetch where the labels are missing.
+    """
     beside = path.with_name(path.name.replace(CROPS, "_y.npz"))
+    if not beside.is_file():
+        raise lacking(name, path.parent, f"{beside.name} with the labels y of {path.name}")
     arrays, names = read_arrays(beside, {"y"})
     demand(beside, names, {"y"})
     x, y = as_images(read_array(path)), targets(f"y in {beside}", arrays["y"])

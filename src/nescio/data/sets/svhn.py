@@ -60,8 +60,8 @@ def _crops(where: Path, stay: int | None) -> tuple[Part | None, Part]:
             f"{where} holds several {CROPS} files, {files[0].name} and {files[1].name} among them; "
             f"expected one with `test` in its name, got {len(tests)}: rename or move the others"
         )
-    parts = [read_crops(path) for path in files if path not in tests]
-    x, y = read_crops(tests[0])
+    parts = [read_crops("svhn", path) for path in files if path not in tests]
+    x, y = read_crops("svhn", tests[0])
     first = 0 if stay is None else _boundary(tests[0], len(x), stay)
     parts += [(x[:first], y[:first])] if first else []
     train = (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])) if parts else None

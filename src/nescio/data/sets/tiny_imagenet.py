@@ -62,7 +62,7 @@ def tiny_imagenet(*, folder: str | None = None, without: str = "") -> Dataset:
         raise NescioError(unknown("set whose classes are left out", without, LEFT_OUT))
     where = data_folder("tiny_imagenet", folder)
     numbers = _numbers(where)
-    x, y = read_crops(only_archive("tiny_imagenet", where, CROPS))
+    x, y = read_crops("tiny_imagenet", only_archive("tiny_imagenet", where, CROPS))
     if int(y.max()) >= len(numbers):
         raise NescioError(
             f"labels in {where} must be below {len(numbers)}, the lines of {CLASSES}, got "
