@@ -237,9 +237,8 @@ class _Drawing:
             for i, model in enumerate(MANY)
         ]
         title = (
-            f"Flat, with a gradient below {FLAT:g}: {_span(_flat_of(self.numbers, PAPER, MANY))} "
-            "of the far plane after the paper's 20 epochs, "
-            f"{_span(_flat_of(self.numbers, END, MANY))} when trained to the end"
+            f"Of the far plane {_span(_flat_of(self.numbers, PAPER, MANY))} is flat after the "
+            f"paper's 20 epochs, {_span(_flat_of(self.numbers, END, MANY))} when trained to the end"
             if gradient
             else "With dropout on and mutual information computed rightly, all measures vary once "
             "the networks are trained to the end"
