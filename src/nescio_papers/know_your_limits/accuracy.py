@@ -226,7 +226,7 @@ def _figure(numbers: dict[str, Any]) -> Figure:
         xlim=(None, 1.005),
     )
     per_cent(axis.xaxis)
-    axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
+    figure.legend(loc="outside lower center", ncols=3)
     add_title(
         figure,
         "Twenty epochs at the paper's rates are too few; trained to the end, every model is right "

@@ -19,7 +19,7 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
     starts = numbers.get("starts", {})
 
     def over(key: str, what: str, **limit: float) -> Fact:
-        return of_number(what, starts.get(key, ABSENT), **limit)  # type: ignore[arg-type]
+        return of_number(what, starts.get(key, ABSENT), least=0, **limit)  # type: ignore[arg-type]
 
     return [
         Claim(
@@ -31,6 +31,7 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
                     "ring_below_tenth",
                     "share of the outer ring with less than a tenth of the possible entropy",
                     above=OPEN_AREAS,
+                    most=1,
                 )
             ],
         ),
@@ -68,6 +69,8 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
                     "starts",
                     over_trainings(numbers["zero_of_starts"]),
                     below=RARE,
+                    least=0,
+                    most=1,
                     form=".1%",
                 )
             ],

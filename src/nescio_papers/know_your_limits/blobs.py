@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from nescio import nets
@@ -169,9 +171,9 @@ def _figure(
     labels = titled(ENTROPY, settings.unit), gradient_label(short=True)
     for (axis, image), label in zip(images.items(), labels, strict=True):
         figure.colorbar(image, ax=axis, label=label, location="bottom", shrink=0.85)
-    marks = [
+    marks: list[Artist] = [
         Patch(facecolor="white", edgecolor=GRAY, hatch="//", label="has no end"),
-        Patch(facecolor="black", label="decision boundary"),
+        Line2D([], [], color="black", linewidth=2, label="decision boundary"),
     ]
     figure.legend(handles=marks, loc="lower center", bbox_to_anchor=(0.51, 0.06), ncols=2)
     add_title(

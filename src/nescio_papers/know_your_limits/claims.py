@@ -1,28 +1,26 @@
 """Sentences of the paper about its half-moons plots, with the facts that they are judged by.
 
-Numbers are of models trained to the end where nothing is said; sentences that compare models, or
-say how well they detect, are judged with the paper's budget of 20 epochs as well.
+Every sentence is judged with both budgets: the paper's 20 epochs, and training to the end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nescio_papers.kit import Claim, Fact, exactly, percent
+from nescio_papers.kit import Claim, Fact, exactly
 from nescio_papers.know_your_limits.judging import of_difference, of_number, of_orders, of_share
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
     BUDGETS,
     DROPOUT,
-    END,
     ENSEMBLE,
     MANY,
-    PAPER,
     PLAIN,
     PLATT,
     SINGLE,
 )
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
+    IN_FIGURE_6,
     INFORMATION,
     LEAST,
     OF_MANY,
@@ -69,46 +67,51 @@ def _share(numbers: Numbers, path: tuple[str, ...], what: str, **limit: float) -
     return of_share(what, _at(numbers, *path), points=FAR_POINTS, **limit)  # type: ignore[arg-type]
 
 
-def _percents(numbers: Numbers, paths: Mapping[str, tuple[str, ...]]) -> str:
-    means = {name: _at(numbers, *path)["mean"] for name, path in paths.items()}
-    return ", ".join(f"{name} {percent(mean)}" for name, mean in means.items())
-
-
-def _flat(numbers: Numbers, pair: tuple[str, str]) -> Fact:
-    what = f"far plane with a gradient below 0.001 ({', '.join(pair)})"
-    return _share(numbers, (END, *pair, "far and flat"), what, above=LARGE)
+def _flat(
+    numbers: Numbers, pairs: Sequence[tuple[str, str]], budgets: Sequence[str] = BUDGETS
+) -> list[Fact]:
+    """The share of the far plane that is flat, for pairs of a model and a measure."""
+    return [
+        _share(
+            numbers,
+            (budget, *pair, "far and flat"),
+            f"far plane with a gradient below 0.001 ({', '.join(pair)}; {budget})",
+            above=LARGE,
+        )
+        for budget in budgets
+        for pair in pairs
+    ]
 
 
 def _static(numbers: Numbers) -> list[Claim]:
-    short = {", ".join(pair): (PAPER, *pair, "far and flat") for pair in SHOWN}
-    note = "with the paper's budget " + _percents(numbers, short)
-    flat = [_flat(numbers, pair) for pair in SHOWN]
-    less = of_difference(
-        "far and flat, anchored ensemble (mutual information) less ensemble (class variance)",
-        _at(numbers, END, ANCHORED, INFORMATION, "far and flat"),
-        _at(numbers, END, ENSEMBLE, VARIANCE, "far and flat"),
-        below=0,
-    )
+    less = [
+        of_difference(
+            "far and flat, anchored ensemble (mutual information) less ensemble (class variance) "
+            f"({budget})",
+            _at(numbers, budget, ANCHORED, INFORMATION, "far and flat"),
+            _at(numbers, budget, ENSEMBLE, VARIANCE, "far and flat"),
+            below=0,
+        )
+        for budget in BUDGETS
+    ]
     return [
         Claim(
             source=SECTION,
             sentence="For a single network there exist vast open-ended regions of stable "
             "confidence.",
-            facts=flat[:1],
-            note=note,
+            facts=_flat(numbers, SHOWN[:1]),
         ),
         Claim(
             source=SECTION,
-            sentence="Turning to predictions aggregated from multiple network instances, we again "
-            "observe large regions of constant uncertainty.",
-            facts=flat[1:],
-            note=note,
+            sentence="Turning to predictions aggregated from multiple network instances in "
+            "Figures 3b-3d, we again observe large regions of constant uncertainty.",
+            facts=_flat(numbers, SHOWN[1:]),
         ),
         Claim(
             source=CAPTION,
             sentence="Open-ended regions of static certainty appear across different models and "
             "metrics; this phenomenon is less apparent in some instances (the anchored ensemble).",
-            facts=[*flat[:3], less],
+            facts=[*_flat(numbers, SHOWN[:3]), *less],
         ),
     ]
 
@@ -122,6 +125,7 @@ def _single(numbers: Numbers) -> list[Claim]:
             _at(shape, budget, PLAIN, "entropy above half: from the boundary"),
             below=_at(shape, budget, PLAIN, "all: from the boundary")["mean"] / 2,
             step=step,
+            least=0,
         )
         for budget in BUDGETS
     ]
@@ -174,6 +178,7 @@ def _variance(numbers: Numbers) -> Claim:
             f"class variance of {name}, 95 % less 5 % quantile over the plane ({budget})",
             _at(numbers, budget, name, VARIANCE, "5 to 95 %"),
             below=VARIED,
+            least=0,
         )
         for budget in BUDGETS
         for name in (DROPOUT, ENSEMBLE)
@@ -279,7 +284,6 @@ def _information(numbers: Numbers) -> list[Claim]:
 
 
 def _gradients(numbers: Numbers) -> list[Claim]:
-    step = float(numbers["step"])
     falls = [
         of_orders(
             f"orders of magnitude of the median gradient norm, far away over near the data "
@@ -292,18 +296,6 @@ def _gradients(numbers: Numbers) -> list[Claim]:
         for pair in PAIRS
         if pair[0] in SINGLE
     ]
-    edges = [
-        of_number(
-            f"median distance of steep far points from a member's boundary, half that of all far "
-            f"points as the limit ({name}, entropy; {budget})",
-            _at(numbers, budget, name, ENTROPY, "steep: from a boundary"),
-            below=_at(numbers, budget, name, ENTROPY, "far: from a boundary")["mean"] / 2,
-            step=step,
-        )
-        for budget in BUDGETS
-        for name in SEVERAL
-    ]
-    flat = {name: (END, name, ENTROPY, "far and flat") for name in SEVERAL}
     return [
         Claim(
             source=APPENDIX,
@@ -315,11 +307,46 @@ def _gradients(numbers: Numbers) -> list[Claim]:
             source=APPENDIX,
             sentence="For all metrics, we see a magnitude close to zero for the uncertainty "
             "gradient away from the training data, except for the decision boundaries.",
-            facts=edges,
-            note="steep is above 0.01; below 0.001 to the end: " + _percents(numbers, flat),
+            facts=[*_least_flat(numbers), *_edges(numbers)],
+            note="of the measures of figure 6 the one that fits the sentence least; steep is above "
+            "0.01",
         ),
         _overlap(numbers),
     ]
+
+
+def _least_flat(numbers: Numbers) -> list[Fact]:
+    """Of each model of figure 6, the measure with the smallest share of flat points."""
+    facts = []
+    for budget in BUDGETS:
+        for name in SEVERAL:
+            own = {kind: _at(numbers, budget, name, kind, "far and flat") for kind in IN_FIGURE_6}
+            least = min(own, key=lambda kind: float(own[kind]["mean"]))
+            facts += _flat(numbers, [(name, least)], [budget])
+    return facts
+
+
+def _edges(numbers: Numbers) -> list[Fact]:
+    """Of each model of figure 6, the measure whose steep points are farthest from a boundary."""
+    facts = []
+    for budget in BUDGETS:
+        for name in SEVERAL:
+            own = {
+                kind: _at(numbers, budget, name, kind, "steep: from a boundary")
+                for kind in IN_FIGURE_6
+            }
+            most = max(own, key=lambda kind: float(own[kind]["mean"]))
+            facts.append(
+                of_number(
+                    "median distance of steep far points from a member's boundary, half that of "
+                    f"all far points as the limit ({name}, {most}; {budget})",
+                    own[most],
+                    below=_at(numbers, budget, name, most, "far: from a boundary")["mean"] / 2,
+                    step=float(numbers["step"]),
+                    least=0,
+                )
+            )
+    return facts
 
 
 def _overlap(numbers: Numbers) -> Claim:
@@ -353,7 +380,7 @@ def _detection(numbers: Numbers) -> list[Claim]:
         what = (
             f"highest AUROC of far points against validation points ({', '.join(best)}; {budget})"
         )
-        facts.append(of_number(what, areas[best], below=RELIABLE, most=1))
+        facts.append(of_number(what, areas[best], below=RELIABLE, least=0, most=1))
         told.append(f"lowest {areas[worst]['mean']:.2f} ({', '.join(worst)}; {budget})")
     like = [
         _share(

@@ -22,6 +22,9 @@ from nescio_papers.know_your_limits.models import (
     MANY,
     PAPER,
     PLAIN,
+    RATE,
+    RATE_OF_BAYES,
+    RATE_OF_DROPOUT,
     SINGLE,
     Network,
     Pair,
@@ -32,6 +35,7 @@ from nescio_papers.know_your_limits.models import (
 from nescio_papers.know_your_limits.statistics import FLAT, RINGS, SLOPES, names_of, statistics
 from nescio_papers.know_your_limits.surfaces import (
     ENTROPY,
+    IN_FIGURE_6,
     INFORMATION,
     LEAST,
     OF_ONE,
@@ -49,7 +53,6 @@ from nescio_papers.know_your_limits.surfaces import (
 
 SCORES = (-3.5, 4.5, -3.0, 3.5)  # the paper's boxes
 CHOSEN = ((PLAIN, LEAST), (DROPOUT, INFORMATION), (ENSEMBLE, VARIANCE), (ANCHORED, INFORMATION))
-IN_FIGURE_6 = (VARIANCE, ENTROPY, INFORMATION)
 STEPS = {False: 0.05, True: 0.25}  # of the drawn grids, by quick; the paper's is 0.1
 FAR = RINGS["far"][0]
 HARD = "AUC-ROC of hard labels"
@@ -234,8 +237,8 @@ class _Drawing:
             for i, model in enumerate(MANY)
         ]
         title = (
-            "Trained to the end, gradients die out away from the data, but for bands along "
-            "members' boundaries; after the paper's 20 epochs they do not yet"
+            f"Of the far plane {_span(_flat_of(self.numbers, PAPER, MANY))} is flat after the "
+            f"paper's 20 epochs, {_span(_flat_of(self.numbers, END, MANY))} when trained to the end"
             if gradient
             else "With dropout on and mutual information computed rightly, all measures vary once "
             "the networks are trained to the end"
@@ -311,14 +314,36 @@ def _captions(numbers: dict[str, Any], settings: Settings) -> dict[str, str]:
         f"{top(INFORMATION, settings.base):.2f}); for Bayes by backprop, which the paper leaves "
         f"out, {bayes[VARIANCE]['maximum']['mean']:.2f} and "
         f"{bayes[INFORMATION]['maximum']['mean']:.2f}.",
-        "figure-6-gradients.png": "The same models: norms of the gradients. Trained to the end, "
-        "flat regions reach the border of the plot, and what is steep far away follows decision "
-        "boundaries of members; with the paper's budget hardly anything is flat but for Bayes by "
-        "backprop, whose rate is higher.",
+        "figure-6-gradients.png": "The same models: norms of the gradients, the greener the "
+        f"steeper. Share of the far plane with a gradient below {FLAT:g}, over the three measures, "
+        f"with the paper's budget and to the end: {_flat_shares(numbers)}. With the "
+        f"paper's budget Bayes by backprop has a learning rate of {RATE_OF_BAYES:g}, the ensembles "
+        f"{RATE:.1g} and MC dropout {RATE_OF_DROPOUT:.1g}.",
         "mutual-information.png": "The released code averages over classes instead of samples, so "
         "it plots 5 bits minus the expected entropy, between 4 and 5; mutual information of two "
         "classes is at most 1 bit. Dropout is on in all four maps; in the released code it is off.",
     }
+
+
+def _flat_shares(numbers: dict[str, Any]) -> str:
+    """By model of figure 6: the least and the most of the far plane that is flat, by budget."""
+    return "; ".join(
+        f"{model} " + " and ".join(_span(_flat_of(numbers, budget, [model])) for budget in BUDGETS)
+        for model in MANY
+    )
+
+
+def _flat_of(numbers: dict[str, Any], budget: str, models: Sequence[str]) -> list[float]:
+    """Flat shares of the far plane for the measures of figure 6."""
+    return [
+        numbers[budget][model][measure]["far and flat"]["mean"]
+        for model in models
+        for measure in IN_FIGURE_6
+    ]
+
+
+def _span(shares: Sequence[float]) -> str:
+    return f"{percent(min(shares))} to {percent(max(shares))}"
 
 
 def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:

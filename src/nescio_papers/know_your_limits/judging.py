@@ -79,6 +79,7 @@ def of_number(
     above: float | None = None,
     below: float | None = None,
     step: float = 0.0,
+    least: float = -math.inf,
     most: float = math.inf,
     count: int = TRAININGS,
     form: str = ".3g",
@@ -89,12 +90,12 @@ def of_number(
     row: its numbers.
     above, below: the limit.
     step: how finely it was measured, such as the step of a grid: the interval is at least as wide.
-    most: the largest value that it can have.
+    least, most: the smallest and the largest value that it can have; the interval ends there.
     count: trainings, where the row does not say how wide the interval is.
     form: how numbers are written.
     """
     mean, half = float(row["mean"]), max(half_width(row, count), step)
-    ends = mean - half, min(most, mean + half)
+    ends = max(least, mean - half), min(most, mean + half)
     return fact(what, mean, ends, above=above, below=below, form=form)
 
 

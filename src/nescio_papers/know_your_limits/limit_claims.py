@@ -8,7 +8,7 @@ from nescio_papers.kit import Claim, Fact, exactly, fact, percent
 from nescio_papers.know_your_limits.claims import RELIABLE
 from nescio_papers.know_your_limits.judging import of_difference, of_share
 from nescio_papers.know_your_limits.models import ANCHORED, DROPOUT, ENSEMBLE, P_DROPOUT
-from nescio_papers.know_your_limits.surfaces import ENTROPY, OF_MANY
+from nescio_papers.know_your_limits.surfaces import ENTROPY, INFORMATION, OF_MANY
 
 Numbers = Mapping[str, Any]
 NOTHING = 1e-9  # a deviation below is rounding
@@ -44,20 +44,37 @@ def limit_claims(numbers: Numbers) -> list[Claim]:
         ),
         Claim(
             source="Ulmer and Cinà, section 6",
-            sentence="The anchored ensemble does not exhibit such uniform regions of uncertainty, "
-            "as its training encourages diversification between members.",
+            sentence="The fact that the anchored ensemble in Figure 3d does not exhibit such "
+            "uniform regions of uncertainty like the vanilla ensemble could be explained by the "
+            "fact that its training procedure encourages diversification between members.",
             facts=[
-                of_difference(
-                    f"directions in which {MEMBERS} members disagree, anchored less plain",
-                    rows[ANCHORED][MEMBERS]["disagree"],
-                    rows[ENSEMBLE][MEMBERS]["disagree"],
+                _beside_plain(
+                    rows,
+                    f"{INFORMATION}, none",
+                    f"directions in which the mutual information of {MEMBERS} members tends to 0",
+                    below=0,
+                ),
+                _beside_plain(
+                    rows,
+                    "disagree",
+                    f"directions in which {MEMBERS} members disagree",
                     above=0,
-                    paired=False,
-                )
+                ),
             ],
-            note=_last_two(rows),
+            note=_shares(rows),
         ),
     ]
+
+
+def _beside_plain(rows: Numbers, key: str, what: str, **limit: float) -> Fact:
+    """A share of the anchored ensemble less that of the plain one, of trainings of their own."""
+    return of_difference(
+        f"{what}, anchored less plain ensemble",
+        rows[ANCHORED][MEMBERS][key],
+        rows[ENSEMBLE][MEMBERS][key],
+        paired=False,
+        **limit,  # type: ignore[arg-type]
+    )
 
 
 def _correlation(rows: Numbers) -> Fact:
@@ -113,7 +130,11 @@ def _most(rows: Numbers) -> str:
     )
 
 
-def _last_two(rows: Numbers) -> str:
-    size = max(rows[ENSEMBLE], key=int)
-    near, plain = (percent(rows[n][size]["disagree"]["mean"]) for n in (ANCHORED, ENSEMBLE))
-    return f"with {size} members {near} and {plain}"
+def _shares(rows: Numbers) -> str:
+    """In how many directions members of both ensembles disagree, with few and with most."""
+    most = max(rows[ENSEMBLE], key=int)
+    told = []
+    for size in (MEMBERS, most):
+        near, plain = (percent(rows[n][size]["disagree"]["mean"]) for n in (ANCHORED, ENSEMBLE))
+        told.append(f"{near} and {plain} with {size} members")
+    return "members disagree in " + ", ".join(told) + " (anchored and plain)"

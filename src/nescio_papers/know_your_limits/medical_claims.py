@@ -46,7 +46,7 @@ def _wrong_units(worlds: Numbers) -> Claim:
                 f"AUROC of the best measure, one of {len(one.values)} columns times "
                 f"{FACTORS[-1]:g} ({best})",
                 one.mean,
-                (one.mean - half, min(1.0, one.mean + half)),
+                (max(0.0, one.mean - half), min(1.0, one.mean + half)),
                 below=RELIABLE,
             )
         ],

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from torch import Tensor, nn
 
@@ -39,10 +41,10 @@ def figure_of_pieces(
         axis.set_title(f"{title}: {len(inside)} pieces, {free} unbounded", loc="left")
         axis.set(xlim=BOX[0], ylim=BOX[1], xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
         axis.grid(visible=False)
-    marks = [
+    marks: list[Artist] = [
         Patch(facecolor="white", edgecolor=GRAY, hatch="//", label="unbounded piece"),
         Patch(facecolor="white", edgecolor=COLORS[1], linewidth=2, label="V has a zero entry"),
-        Patch(facecolor="black", label="decision boundary"),
+        Line2D([], [], color="black", linewidth=2, label="decision boundary"),
     ]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
     _counts(axes["c"], rows)

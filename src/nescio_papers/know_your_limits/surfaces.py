@@ -27,6 +27,7 @@ ENTROPY, LEAST, VARIANCE, INFORMATION = (
     "mutual information",
 )
 OF_ONE, OF_MANY = (ENTROPY, LEAST), (VARIANCE, ENTROPY, INFORMATION, LEAST)
+IN_FIGURE_6 = (VARIANCE, ENTROPY, INFORMATION)
 CHUNK = 20_000  # samples times networks in one go
 FAINTEST, STRONGEST = 1e-6, 1e1  # gradient norms told apart by color
 

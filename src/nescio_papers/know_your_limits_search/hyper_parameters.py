@@ -66,6 +66,7 @@ TRIALS = {PLAIN: 200, DROPOUT: 200, BAYES: 200, MIXTURE: 100, RELEASED: 100}
 STARTS = tuple(range(1000, 1010))  # fresh ones: no trial has used them
 FRESH, POINTS = "fresh starts", 2000
 EPOCHS, POINT = 20, 0.01
+NOT_MEASURED = (None, None)  # an interval
 SCORES = ("nll", "accuracy", "information")
 Results = Mapping[str, Sequence[Record]]  # trials by model, the best first
 
@@ -194,22 +195,24 @@ def _cells(parameters: Mapping[str, Any], result: Mapping[str, Sequence[float]])
 
 def judge(numbers: Mapping[str, Any]) -> list[Claim]:
     """Verdicts on table 1 and on the search for Bayes-by-backprop, from scores of fresh starts."""
-    again = numbers.get(FRESH)
-    if again is None:  # stored when only means were kept
-        return []
+    again = numbers.get(FRESH, {})  # absent where only means were kept: every fact is open
     return [*(_claim_best(model, again) for model in PUBLISHED), _claim_bayes(numbers, again)]
 
 
 def _gap(again: Mapping[str, Any], one: str, two: str, key: str, what: str, below: float) -> Fact:
     """A score of one configuration less that of another, start by start."""
+    if not {one, two} <= set(again):
+        return fact(what, None, NOT_MEASURED, below=below)
     result = sample(again[one][key]) - sample(again[two][key])
     half = max(result.half, 1 / POINTS)  # of an accuracy nothing finer was measured
     ends = result.mean - half, result.mean + half
     return fact(what, result.mean, ends, below=below)
 
 
-def _accuracy(what: str, values: Sequence[float]) -> Fact:
-    result = sample(values)
+def _accuracy(again: Mapping[str, Any], one: str, what: str) -> Fact:
+    if one not in again:
+        return fact(what, None, NOT_MEASURED, below=SUITABLE, form=".1%")
+    result = sample(again[one]["accuracy"])
     half = max(result.half, 1 / POINTS)
     ends = max(0.0, result.mean - half), min(1.0, result.mean + half)
     return fact(what, result.mean, ends, below=SUITABLE, form=".1%")
@@ -229,8 +232,9 @@ def _claim_best(model: str, again: Mapping[str, Any]) -> Claim:
                 below=POINT,
             )
         ],
-        note=f"accuracy {fmean(again[f'published {model}']['accuracy']):.1%} and "
-        f"{fmean(again[f'best {model}']['accuracy']):.1%}",
+        note=f"accuracy {_mean(again, f'published {model}')} and {_mean(again, f'best {model}')}"
+        if again
+        else "",
     )
 
 
@@ -240,24 +244,35 @@ def _claim_bayes(numbers: Mapping[str, Any], again: Mapping[str, Any]) -> Claim:
         RELEASED: "the divergence weighted as in their code",
         MIXTURE: "the divergence divided by the training points",
     }
-    near = numbers["within a point of plain"]
-    counts = ", ".join(f"{TITLES[m]} {near[m]} of {numbers['trials'][m]}" for m in (*kinds, BAYES))
     return Claim(
         source=SOURCE,
         sentence="A similar hyperparameter search for Bayes-by-backprop seemed to not have yielded "
         "a suitable configuration even after extensive search.",
         facts=[
             _accuracy(
+                again,
+                f"best {model}",
                 f"accuracy of the best found with the published prior, {words}",
-                again[f"best {model}"]["accuracy"],
             )
             for model, words in kinds.items()
         ],
-        note=f"{SUITABLE} is the score with which they kept the plain network; best plain network "
-        f"here {fmean(again[f'best {PLAIN}']['accuracy']):.1%}, best Bayes-by-backprop with a "
-        f"normal prior {fmean(again[f'best {BAYES}']['accuracy']):.1%}; trials within "
-        f"a point of the best plain network on validation points: {counts}",
+        note=f"{SUITABLE} is the score with which they kept the plain network"
+        + (_of_bayes(numbers, again, (*kinds, BAYES)) if again else ""),
     )
+
+
+def _of_bayes(numbers: Mapping[str, Any], again: Mapping[str, Any], models: Sequence[str]) -> str:
+    near, trials = numbers["within a point of plain"], numbers["trials"]
+    counts = ", ".join(f"{TITLES[model]} {near[model]} of {trials[model]}" for model in models)
+    return (
+        f"; best plain network here {_mean(again, f'best {PLAIN}')}, best Bayes-by-backprop with a "
+        f"normal prior {_mean(again, f'best {BAYES}')}; trials within a point of the best plain "
+        f"network on validation points: {counts}"
+    )
+
+
+def _mean(again: Mapping[str, Any], one: str) -> str:
+    return f"{fmean(again[one]['accuracy']):.1%}"
 
 
 def _figure(results: Results) -> "Figure":

@@ -1,5 +1,6 @@
 """The half-moons experiment: its machinery against closed forms, its parts in quick mode."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from matplotlib.lines import Line2D
 from sklearn.metrics import roc_auc_score
 
 from nescio import losses, nets
@@ -16,11 +18,13 @@ from nescio.models.model import Model
 from nescio.nets.stack import stack
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.know_your_limits import models as world_models
+from nescio_papers.know_your_limits.accuracy import _figure as accuracy_figure
 from nescio_papers.know_your_limits.blob_claims import blob_claims
-from nescio_papers.know_your_limits.blobs import blobs
+from nescio_papers.know_your_limits.blobs import blobs, trained_blobs
 from nescio_papers.know_your_limits.half_moons import (
     CHOSEN,
     HARD,
+    _captions,
     _comparisons,
     _Drawing,
     maps,
@@ -44,6 +48,8 @@ from nescio_papers.know_your_limits.models import (
     trained,
     world,
 )
+from nescio_papers.know_your_limits.piece_figures import figure_of_pieces
+from nescio_papers.know_your_limits.piece_figures import found as found_pieces
 from nescio_papers.know_your_limits.rays import counter_example, ray_numbers, scaled
 from nescio_papers.know_your_limits.statistics import names_of, statistics
 from nescio_papers.know_your_limits.surfaces import (
@@ -241,16 +247,50 @@ def test_published_areas_stand_beside_ours():
     assert rows["figure 3c: AUC-ROC in the panel, ensemble"].published is None
 
 
+def test_the_caption_of_the_gradients_says_how_much_is_flat():
+    areas = {model: dict.fromkeys((HARD, *OF_MANY), 0.9) for model in (*SINGLE, *MANY)}
+    numbers = {**copy.deepcopy(statistics(QUICK)), "drawn": {PAPER: areas, END: areas}}
+    for share, kind in ((0.61, VARIANCE), (0.05, ENTROPY), (0.32, INFORMATION)):
+        numbers[PAPER][ENSEMBLE][kind]["far and flat"]["mean"] = share
+        numbers[END][ENSEMBLE][kind]["far and flat"]["mean"] = share + 0.2
+    caption = _captions(numbers, QUICK)["figure-6-gradients.png"]
+    assert "; ensemble 5.0 % to 61 % and 25 % to 81 %;" in caption
+    assert all(model in caption for model in MANY)
+
+
+def test_the_legend_of_accuracies_lies_outside_the_plot():
+    row = {"validation accuracy": {"mean": 0.9, "low": 0.8, "high": 1.0}}
+    numbers = {budget: dict.fromkeys((*SINGLE, *MANY), row) for budget in (PAPER, END)}
+    figure = accuracy_figure(numbers)
+    figure.draw_without_rendering()
+    (axis,), (legend,) = figure.axes, figure.legends
+    assert axis.get_legend() is None
+    assert not legend.get_window_extent().overlaps(axis.get_tightbbox())
+    assert [text.get_text() for text in legend.get_texts()][:2] == [PAPER, END]
+
+
 def test_blobs_count_zero_entries_and_find_the_boundary():
     found = blobs(QUICK)
     assert found.numbers["accuracy"] > 0.85
     assert found.numbers["gradient_ring"] < found.numbers["gradient_box"]
     assert len(found.numbers["zero_of_starts"]) == 5
     assert list(found.figures) == ["figure-1.png"]
+    (legend,) = found.figures["figure-1.png"].legends
+    assert isinstance(legend.legend_handles[-1], Line2D)  # a boundary is a line
     assert len(found.numbers["starts"]["gradient_ratio"]["values"]) == 5
     verdicts = [claim.verdict for claim in blob_claims(found.numbers)]
     assert verdicts[0] == "holds"  # certain beyond the data, over five starts
     assert len(verdicts) == 4
+
+
+def test_the_boundary_between_pieces_is_a_line_in_the_legend():
+    model, data = trained_blobs(0, 5)
+    counts = ("pieces in the box", "merged in the box", "unbounded in the box")
+    shown = [(i, found_pieces(model.member(i))) for i in range(2)]
+    figure = figure_of_pieces(shown, [dict.fromkeys(counts, 9)], data)
+    (legend,) = figure.legends
+    assert isinstance(legend.legend_handles[-1], Line2D)
+    assert legend.get_texts()[-1].get_text() == "decision boundary"
 
 
 def test_parts_are_deterministic_and_named():

@@ -318,5 +318,8 @@ def test_verdicts_follow_from_the_scores_of_fresh_starts(monkeypatch):
     assert "Bayes-by-backprop 1 of 3" in bayes.note
     accuracy["bayes_mixture"] = 0.6
     assert judge(table_1(results, seed=0).numbers)[-1].verdict == "holds"
-    assert judge({"best": {}}) == []  # stored before there were intervals
+    older = judge({"best": {}})  # stored before there were intervals
+    assert [claim.sentence for claim in older] == [claim.sentence for claim in [*best, bayes]]
+    assert {claim.verdict for claim in older} == {"open"}
+    assert all("not measured" in str(fact) for claim in older for fact in claim.facts)
     assert len(STARTS) == 10
