@@ -134,8 +134,8 @@ def looked_at(make, **options):
 def test_the_network_chooses_the_search() -> None:
     plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
     assert len(looked_at(plain)[0]) == 0  # the free step alone
-    assert len(looked_at(normalized)[0]) == 10  # the candidates; the last, for the best step
-    assert len(looked_at(normalized, candidates=1)[0]) == 9
+    assert len(looked_at(normalized)[0]) == 9  # the last one, for the best of them
+    assert len(looked_at(normalized, candidates=2)[0]) == 10  # and the candidates
     assert len(looked_at(normalized, free=0.5)[0]) == 0  # as it was asked for
     assert len(looked_at(plain, attack=Ascent(radius=0.3, steps=3))[0]) == 4
 
@@ -143,17 +143,17 @@ def test_the_network_chooses_the_search() -> None:
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
     found = []
     for step in range(12):
-        search = _search(None, True, None, None, None, None, None, None, None, steps=8)
+        search = _search(None, True, None, None, None, None, None, 1, None, steps=8)
         found.append(search.drawn(0, step).size)
     assert max(found) <= 0.3 / 8
     assert min(found) >= 0.3 / 8 / 20
     assert max(found) / min(found) > 4
-    fixed = _search(None, True, None, None, None, None, None, None, 1.0, steps=8)
+    fixed = _search(None, True, None, None, None, None, None, 1, 1.0, steps=8)
     assert fixed.drawn(0, 0) == fixed.ascent
 
 
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
-    points, centers, batch = looked_at(normalized, from_data=1.0, candidates=1)
+    points, centers, batch = looked_at(normalized, from_data=1.0)
     expected = (batch.x - centers).clamp(-0.3, 0.3) + centers
     assert torch.allclose(points[0], expected.clamp(0, 1), atol=1e-6)
     points, centers, batch = looked_at(normalized, from_data=0.0)

@@ -11,8 +11,9 @@ need steps of many lengths, images that are renewed, so that the network cannot 
 and starts at training images, cut into the ball: what an attack would have to make of noise. In
 color such a cut leaves most photographs readable, and who gives them their class is right: there
 only the other classes are raised, and only a wrong answer is taught to be unsure. Networks know
-their training images better than others: of several, a search starts at the one that they misread
-most confidently, which costs a forward pass on the new inputs of a step alone. They are shown
+their training images better than others: of several (`candidates`), a search can start at the one
+that they misread most confidently, which costs a forward pass on the new inputs of a step alone.
+They are shown
 the most confident image of a search, not the last one: the steps leave a texture that they learn to
 see. They also need a term whose gradient does not vanish where the attack has won: the largest
 log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
@@ -47,7 +48,7 @@ from nescio.losses.with_ood import (
 from nescio.nets.stack import Forward
 
 POOL = 3000  # inputs that take turns
-STEPS, RENEW, FROM_DATA, CANDIDATES = 8, 16, 0.75, 8  # of networks with BatchNorm
+STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
 
 Odds = Callable[[Tensor, Tensor | None], Tensor]  # of inputs, and the classes they show
@@ -102,16 +103,15 @@ def acet(
     pool: int | None = None,
     renew: int | None = None,
     from_data: float | None = None,
-    candidates: int | None = None,
+    candidates: int = 1,
     finer: float | None = None,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
     What is None is chosen by the network: with BatchNorm, 8 steps of an eighth of the radius or
-    less, the uniform form, inputs renewed after 16 visits, three quarters of them started at
-    training inputs, each the most confidently misread one of eight; start such a network from a
-    trained one (`nescio.train(..., start=model)`), or give `weight_ramp`. Without BatchNorm, the
-    free step alone and the form "max".
+    less, the uniform form, inputs renewed after 16 visits, half of them started at training inputs;
+    start such a network from a trained one (`nescio.train(..., start=model)`), or give
+    `weight_ramp`. Without BatchNorm, the free step alone and the form "max".
 
     The OOD inputs are not augmented. Where black edges come into the training images, the network
     learns that black edges are data: use `crops(4, edge="mirror")`.
@@ -202,7 +202,7 @@ def _search(
     form: Form | None,
     renew: int | None,
     from_data: float | None,
-    candidates: int | None,
+    candidates: int,
     finer: float | None,
     *,
     steps: int,
@@ -223,7 +223,7 @@ def _search(
         form=form or ("uniform" if steps else "max"),
         renew=(RENEW * deep if renew is None else renew) or None,
         from_data=FROM_DATA * (deep and not alone) if from_data is None else from_data,
-        candidates=(CANDIDATES if deep else 1) if candidates is None else candidates,
+        candidates=candidates,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
 

@@ -166,7 +166,13 @@ COLOR = Recipe(
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),
         ACET: on_noise_and_near(
-            decay=COLOR_DECAY, share=0.25, pool=512, weight=2.0, weight_ramp=0.1
+            decay=COLOR_DECAY,
+            share=0.25,
+            pool=512,
+            weight=2.0,
+            weight_ramp=0.1,
+            from_data=0.75,
+            candidates=8,
         ),
     },
     columns=(PLAIN, CEDA, ACET),
@@ -178,11 +184,15 @@ COLOR = Recipe(
 )
 WHOLE_NUMBERS = {**TUNED, "augment": [crops(4, edge="mirror")]}
 NUMBERS = replace(
-    COLOR,  # never mirrored
+    COLOR,  # never mirrored; the searches of COLOR, most of them from data, left a confident place
     options={**COLOR.options, "augment": [crops(4)], "epochs": 30},
+    losses={
+        **COLOR.losses,
+        ACET: on_noise_and_near(decay=COLOR_DECAY, share=0.25, pool=512, weight_ramp=0.1),
+    },
     own={
         CEDA: {**WHOLE_NUMBERS, "epochs": 6},
-        ACET: {**WHOLE_NUMBERS, "epochs": 28},
+        ACET: {**WHOLE_NUMBERS, "epochs": 26},
     },
 )
 RECIPES = {"MNIST": MNIST, "SVHN": NUMBERS, "CIFAR-10": COLOR, "CIFAR-100": COLOR}
