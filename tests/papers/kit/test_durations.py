@@ -18,7 +18,6 @@ RESUMED = {
         "active-learning", "calibration", "exploration", "failure", "influence", "little-labels",
         "segmentation",
     },
-    "know-your-limits-search": {"search"},
 }  # fmt: skip
 SLACK = 30  # seconds
 
