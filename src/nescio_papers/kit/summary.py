@@ -48,6 +48,8 @@ DETAILS = (
     Detail(claims=30, rows=3, pictures=1),
     Detail(claims=20, rows=3, pictures=1),
     Detail(claims=0, rows=2, pictures=1),
+    Detail(claims=0, rows=1, pictures=1),
+    Detail(claims=0, rows=0, pictures=1),
     Detail(claims=0, rows=0, pictures=0),
 )
 

@@ -15,7 +15,7 @@ NAMES = [name.replace("_", "-") for name in registry.experiments]
 # Resumed before runs were marked as such, so that their published seconds are not all.
 RESUMED = {
     "robust-deep-learning": {
-        "active-learning", "calibration", "exploration", "failure", "influence", "little-labels",
+        "active-learning", "exploration", "failure", "influence", "little-labels",
         "segmentation",
     },
 }  # fmt: skip
