@@ -113,6 +113,10 @@ def normalized():
     )
 
 
+def plain_net():
+    return nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))
+
+
 def looked_at(make, **options):
     nets_made = [make() for _ in range(2)]
     batch = batch_at(0)
@@ -132,12 +136,11 @@ def looked_at(make, **options):
 
 
 def test_the_network_chooses_the_search() -> None:
-    plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
-    assert len(looked_at(plain)[0]) == 0  # the free step alone
+    assert len(looked_at(plain_net)[0]) == 0  # the free step alone
     assert len(looked_at(normalized)[0]) == 9  # the last one, for the best of them
     assert len(looked_at(normalized, candidates=2)[0]) == 10  # and the candidates
     assert len(looked_at(normalized, free=0.5)[0]) == 0  # as it was asked for
-    assert len(looked_at(plain, attack=Ascent(radius=0.3, steps=3))[0]) == 4
+    assert len(looked_at(plain_net, attack=Ascent(radius=0.3, steps=3))[0]) == 4
 
 
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
@@ -262,9 +265,14 @@ def test_of_label_maps_no_search_starts_at_the_data() -> None:
 
 
 def test_a_start_at_the_data_needs_a_step() -> None:
-    plain = lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, CLASSES))  # noqa: E731
     with pytest.raises(NescioError, match="no step to move"):
-        looked_at(plain, from_data=0.5)
+        looked_at(plain_net, from_data=0.5)
+
+
+def test_candidates_need_searches_that_start_at_data() -> None:
+    for make, options in ((normalized, {"from_data": 0.0}), (plain_net, {})):
+        with pytest.raises(NescioError, match="candidates=4 chooses among starts"):
+            looked_at(make, candidates=4, **options)
 
 
 def test_the_weight_grows() -> None:

@@ -159,6 +159,11 @@ def acet(
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
         search = deep if forward.architecture.normalizes else plain
+        if candidates > 1 and not search.from_data:
+            raise NescioError(
+                f"candidates={candidates} chooses among starts at training inputs, and no search "
+                "starts there; give from_data= and an attack with steps, or leave it out"
+            )
         ascent, scale = search.drawn(rng.seed, batch.step), _ramped(search.ramp, batch)
         size = pool or _usual(batch, name, ood, share)
         turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)

@@ -206,6 +206,9 @@ def acet(
     weight_ramp: float = 0.0,
     form: losses.Form | None = None,
     renew: int | None = None,
+    from_data: float | None = None,
+    candidates: int = 1,
+    finer: float | None = None,
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
@@ -229,6 +232,10 @@ def acet(
     form: the confidence term, "max" or "uniform"; None: chosen by the network.
     renew: number of visits after which a stored input gives way to another one, 0 for never; None:
       chosen by the network.
+    from_data: share of the searches that start at training inputs; None: chosen by the network.
+    candidates: number of training inputs of which such a search starts at the one that the network
+      misreads most confidently.
+    finer: longest step of the attack over the shortest one; None: chosen by the network.
     weight_decay: factor on the sum of squares of the weights in the loss.
     members: number of networks.
     """
@@ -250,6 +257,9 @@ def acet(
             weight_ramp=weight_ramp,
             form=form,
             renew=renew,
+            from_data=from_data,
+            candidates=candidates,
+            finer=finer,
         )
 
     return Recipe(loss=of_inputs(loss, weight_decay), members=members)

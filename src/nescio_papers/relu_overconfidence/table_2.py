@@ -185,9 +185,9 @@ WORDS = f"""\
 Uniform inputs x in [0, 1]^d; the smallest alpha >= 1 with 99.9 % confidence on alpha x, exact up to
 float64 rounding. An input that never gets there counts as infinite in the median, and as not
 overconfident after the return into the box. An exact factor of a residual network takes minutes:
-of these the last columns alone are measured, from a grid of 600 factors up to 10^6 (every fifth
-first, then those before the first hit), on more inputs. The grid is wrong where it is not within a
-step ({100 * (SPACING - 1):.1f} %) above the exact factor. In brackets the 95 % interval of
+of these the columns "by grid" alone are measured, from a grid of 600 factors up to 10^6 (every
+fifth first, then those before the first hit), on more inputs. The grid is wrong where it is not
+within a step ({100 * (SPACING - 1):.1f} %) above the exact factor. In brackets the 95 % interval of
 the median. The published table has no column for CEDA; its networks were trained for 100 epochs,
 and "> 10^6" there stands for numerical problems.
 """
@@ -233,7 +233,7 @@ def _cells(one: Numbers) -> list[str]:
         _median(grid),
         percent(grid["never"]),
         percent(grid["overconfident"]),
-        f"{grid['wrong']} of {grid['compared']:,}",
+        f"{grid['wrong']} of {grid['compared']:,}" if grid["compared"] else "–",
     ]
 
 

@@ -12,13 +12,6 @@ from nescio_papers.kit.records import whole
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMES = [name.replace("_", "-") for name in registry.experiments]
-# Resumed before runs were marked as such, so that their published seconds are not all.
-RESUMED = {
-    "robust-deep-learning": {
-        "active-learning", "exploration", "failure", "influence", "little-labels",
-        "segmentation",
-    },
-}  # fmt: skip
 SLACK = 30  # seconds
 
 
@@ -31,11 +24,6 @@ def test_seconds_in_words(seconds, said):
     assert in_words(seconds) == said
 
 
-def resumed(name, part, record):
-    """Whether some of the work was done before the seconds were counted."""
-    return record["resumed"] or part in RESUMED.get(name, ())
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_part_is_known(name):
     """Those that were run from the beginning to the end, as the documentation has them."""
@@ -43,7 +31,7 @@ def test_every_part_is_known(name):
     parts = {part.name for part in named(name).parts}
     known = {part for part, one in measured()[name].items() if "full" in one}
     never = {part for part in parts if part not in stored or stored[part]["empty"]}
-    never |= {part for part in parts & stored.keys() if resumed(name, part, stored[part])}
+    never |= {part for part in parts & stored.keys() if stored[part]["resumed"]}
     assert sorted(parts - known - never) == [], "run python -m nescio_papers.kit.durations FOLDER"
     assert sorted(known - parts) == [], "seconds of parts that are gone"
 
@@ -64,7 +52,7 @@ def test_the_published_runs_took_about_as_long(name):
         if part in known
         and (
             record["seconds"] > 2 * known[part] + SLACK
-            or (record["seconds"] < known[part] / 2 - SLACK and not resumed(name, part, record))
+            or (record["seconds"] < known[part] / 2 - SLACK and not record["resumed"])
         )
     }
     assert far_off == {}, "run python -m nescio_papers.kit.durations on the folder"
