@@ -147,23 +147,16 @@ def acet(
     check(base, ood, weight, form or "uniform", share, pool)
     asked = (free, ramp, form, renew, from_data, candidates, finer)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
-    for one in (plain, deep):
-        _check(one, keep, weight_ramp)
+    _check(plain, keep, weight_ramp)
+    _check(deep, keep, weight_ramp)
     how = plain.description if plain == deep else f"{plain.description} or {deep.description}"
-    growing = f", {weight_ramp=}" if weight_ramp else ""
-    text = (
-        f"acet({base.description}, {ood.description}, {weight=}{growing}, {how}, {keep=}, "
-        f"{share=}, {pool=})"
-    )
+    ramped = f"{weight=}" + f", {weight_ramp=}" * bool(weight_ramp)
+    what = f"{base.description}, {ood.description}, {ramped}"
+    text = f"acet({what}, {how}, {keep=}, {share=}, {pool=})"
     name = f"acet {derive(text):x}"
 
     def step(forward: Forward, batch: Batch, rng: Rng) -> Tensor:
-        search = deep if forward.architecture.normalizes else plain
-        if candidates > 1 and not search.from_data:
-            raise NescioError(
-                f"candidates={candidates} chooses among starts at training inputs, and no search "
-                "starts there; give from_data= and an attack with steps, or leave it out"
-            )
+        search = _suited(forward, plain, deep)
         ascent, scale = search.drawn(rng.seed, batch.step), _ramped(search.ramp, batch)
         size = pool or _usual(batch, name, ood, share)
         turn = turns(ood, batch, rng, share, size if keep else pool, search.renew)
@@ -231,6 +224,17 @@ def _search(
         candidates=candidates,
         finer=(FINER if own else 1.0) if finer is None else finer,
     )
+
+
+def _suited(forward: Forward, plain: Hunt, deep: Hunt) -> Hunt:
+    """The search for these networks; one that has nothing to choose candidates for is refused."""
+    search = deep if forward.architecture.normalizes else plain
+    if search.candidates > 1 and not search.from_data:
+        raise NescioError(
+            f"candidates={search.candidates} chooses among starts at training inputs, and no "
+            "search starts there; give from_data= and an attack with steps, or leave it out"
+        )
+    return search
 
 
 def _ramped(ramp: float, batch: Batch) -> float:
