@@ -290,14 +290,14 @@ SLIDES = (
     Slide(
         "Deep Learning and generalization",
         "Networks fit random labels; the Rademacher complexity is about 1.",
-        (("generalisation", "lecture, Deep Learning and gen"), ("generalisation", "Zhang")),
+        (("generalization", "lecture, Deep Learning and gen"), ("generalization", "Zhang")),
     ),
     Slide(
         "Generalization and over-parametrized models",
         "Double descent.",
         (
-            ("generalisation", "lecture, Generalization and over"),
-            ("generalisation", "what is asked here"),
+            ("generalization", "lecture, Generalization and over"),
+            ("generalization", "what is asked here"),
         ),
     ),
     Slide(

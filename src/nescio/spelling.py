@@ -41,7 +41,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         by_core[core] for core in difflib.get_close_matches(bare, by_core, n=1)
     ]
     begins = [one for one in known if len(bare) > 2 and _core(one).startswith(bare)]
-    return next(iter(close or begins), None)
+    return next(iter(begins or close), None)
 
 
 def _core(name: str) -> str:

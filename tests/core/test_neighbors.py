@@ -34,6 +34,13 @@ def test_the_name_that_was_meant(registry, given, meant):
         registry[given]
 
 
+def test_a_beginning_is_nearer_than_other_letters():
+    parts = ["far-field", "figures", "table-1-cifar10", "table-1-mnist", "table-2"]
+    assert nearest("table1", parts) == "table-1-cifar10"
+    assert nearest("table-1", parts) == "table-1-cifar10"
+    assert nearest("table2", parts) == "table-2"
+
+
 def test_nothing_is_meant_by_something_else():
     assert nearest("zebra", ["knn", "energy"]) is None
     assert nearest("", ["knn"]) is None

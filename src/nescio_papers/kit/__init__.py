@@ -2,9 +2,13 @@
 
 from nescio_papers.kit.budgets import full_and_quick as full_and_quick
 from nescio_papers.kit.budgets import size as size
+from nescio_papers.kit.claims import A_SHARE as A_SHARE
+from nescio_papers.kit.claims import ANY as ANY
+from nescio_papers.kit.claims import NOT_NEGATIVE as NOT_NEGATIVE
 from nescio_papers.kit.claims import VERDICTS as VERDICTS
 from nescio_papers.kit.claims import Claim as Claim
 from nescio_papers.kit.claims import Fact as Fact
+from nescio_papers.kit.claims import Range as Range
 from nescio_papers.kit.claims import exactly as exactly
 from nescio_papers.kit.claims import fact as fact
 from nescio_papers.kit.claims import judged as judged

@@ -25,6 +25,8 @@ HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 NOT_REACHED, OPEN = "not reached here", "open"
 VERDICTS = (HOLDS, IN_PART, FAILS, NOT_REACHED, OPEN)
 SAME = "the same in every repetition"  # an interval without width
+Range = tuple[float, float]
+ANY, NOT_NEGATIVE, A_SHARE = (-math.inf, math.inf), (0.0, math.inf), (0.0, 1.0)  # ranges
 ROUNDING = 1e-9  # how far out of its interval rounding may push a number
 
 
@@ -112,6 +114,7 @@ def fact(
     above: float | None = None,
     below: float | None = None,
     form: str = ".3g",
+    within: Range = ANY,
 ) -> Fact:
     """A measured number with its 95 % interval, and the limit of the claim.
 
@@ -120,8 +123,10 @@ def fact(
     interval: the lower and the upper end; NaN where the number was measured once.
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
+    within: the range of such a number, where its interval ends: `A_SHARE` of a share or an AUROC.
     """
     number, (low, high) = _float(value), _ends(what, interval)
+    low, high = max(low, within[0]), min(high, within[1])
     slack = ROUNDING * max(1.0, abs(number))
     if low - slack <= number < low:
         low = number

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from nescio_papers.kit.claims import Fact, exactly, fact
+from nescio_papers.kit.claims import ANY, Fact, Range, exactly, fact
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,22 @@ class Sample:
         above: float | None = None,
         below: float | None = None,
         form: str = ".3g",
-        least: float = -math.inf,
-        most: float = math.inf,
+        within: Range = ANY,
     ) -> Fact:
         """The mean with its interval, as a fact of a claim; open where it was measured once.
 
         what: what the number is, in words.
         above, below: the limit that the mean must be above, or below.
         form: how numbers are written.
-        least, most: the range of the number, which its interval does not leave.
+        within: the range of the number, which its interval does not leave.
         """
         limits: Any = {"above": above, "below": below, "form": form}
         if math.isnan(self.half):
             return fact(what, math.nan, (math.nan, math.nan), **limits)
         if self.half == 0:
             return exactly(what, self.mean, why="the same in every repetition", **limits)
-        ends = max(least, self.mean - self.half), min(most, self.mean + self.half)
-        return fact(what, self.mean, ends, **limits)
+        ends = self.mean - self.half, self.mean + self.half
+        return fact(what, self.mean, ends, within=within, **limits)
 
     def __sub__(self, other: "Sample") -> "Sample":
         pairs = zip(self.values, other.values, strict=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MINUTE = 60  # seconds; what takes less is not said
 MOST = 200  # lines of a summary
 WORDS = 700  # characters of a part's text in it
+NOT_PRINTED = "No published number is known of what is measured here."
 RULE = (
     "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
     "*does not hold* where none is, and *holds in part* where some are; it is *open* where a limit "
@@ -227,6 +228,8 @@ def part_page(
             lines.append(f"*{caption}*")
     if record["comparisons"]:
         lines += ["## Published, and here", comparisons(record["comparisons"])]
+    elif not record["empty"]:
+        lines += ["## Published, and here", NOT_PRINTED]
     if record["claims"]:
         lines += ["## What the source says, and what we found", claims_table(record["claims"])]
     return "\n\n".join(lines) + "\n"

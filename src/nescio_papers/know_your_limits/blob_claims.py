@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nescio_papers.kit import Claim, Fact, exactly, percent
+from nescio_papers.kit import A_SHARE, NOT_NEGATIVE, Claim, Fact, Range, exactly, percent
 from nescio_papers.know_your_limits.judging import ABSENT, counted, of_number, over_trainings
 
 Numbers = Mapping[str, Any]
@@ -18,8 +18,9 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
     """What figures 1a and 1c show, over all starts."""
     starts = numbers.get("starts", {})
 
-    def over(key: str, what: str, **limit: float) -> Fact:
-        return of_number(what, starts.get(key, ABSENT), least=0, **limit)  # type: ignore[arg-type]
+    def over(key: str, what: str, within: Range = NOT_NEGATIVE, **limit: float) -> Fact:
+        row = starts.get(key, ABSENT)
+        return of_number(what, row, within=within, **limit)  # type: ignore[arg-type]
 
     return [
         Claim(
@@ -30,8 +31,8 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
                 over(
                     "ring_below_tenth",
                     "share of the outer ring with less than a tenth of the possible entropy",
+                    within=A_SHARE,
                     above=OPEN_AREAS,
-                    most=1,
                 )
             ],
         ),
@@ -69,8 +70,7 @@ def blob_claims(numbers: Numbers) -> list[Claim]:
                     "starts",
                     over_trainings(numbers["zero_of_starts"]),
                     below=RARE,
-                    least=0,
-                    most=1,
+                    within=A_SHARE,
                     form=".1%",
                 )
             ],

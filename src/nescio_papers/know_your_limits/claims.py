@@ -6,7 +6,7 @@ Every sentence is judged with both budgets: the paper's 20 epochs, and training 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nescio_papers.kit import Claim, Fact, exactly
+from nescio_papers.kit import A_SHARE, NOT_NEGATIVE, Claim, Fact, exactly
 from nescio_papers.know_your_limits.judging import of_difference, of_number, of_orders, of_share
 from nescio_papers.know_your_limits.models import (
     ANCHORED,
@@ -125,7 +125,7 @@ def _single(numbers: Numbers) -> list[Claim]:
             _at(shape, budget, PLAIN, "entropy above half: from the boundary"),
             below=_at(shape, budget, PLAIN, "all: from the boundary")["mean"] / 2,
             step=step,
-            least=0,
+            within=NOT_NEGATIVE,
         )
         for budget in BUDGETS
     ]
@@ -178,7 +178,7 @@ def _variance(numbers: Numbers) -> Claim:
             f"class variance of {name}, 95 % less 5 % quantile over the plane ({budget})",
             _at(numbers, budget, name, VARIANCE, "5 to 95 %"),
             below=VARIED,
-            least=0,
+            within=NOT_NEGATIVE,
         )
         for budget in BUDGETS
         for name in (DROPOUT, ENSEMBLE)
@@ -343,7 +343,7 @@ def _edges(numbers: Numbers) -> list[Fact]:
                     own[most],
                     below=_at(numbers, budget, name, most, "far: from a boundary")["mean"] / 2,
                     step=float(numbers["step"]),
-                    least=0,
+                    within=NOT_NEGATIVE,
                 )
             )
     return facts
@@ -380,7 +380,7 @@ def _detection(numbers: Numbers) -> list[Claim]:
         what = (
             f"highest AUROC of far points against validation points ({', '.join(best)}; {budget})"
         )
-        facts.append(of_number(what, areas[best], below=RELIABLE, least=0, most=1))
+        facts.append(of_number(what, areas[best], below=RELIABLE, within=A_SHARE))
         told.append(f"lowest {areas[worst]['mean']:.2f} ({', '.join(worst)}; {budget})")
     like = [
         _share(

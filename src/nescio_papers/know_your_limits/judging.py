@@ -12,12 +12,12 @@ from typing import Any
 from scipy.special import stdtrit
 
 from nescio.conformal.coverage import binomial_interval
-from nescio_papers.kit import Fact, Sample, fact, mean_range, sample
+from nescio_papers.kit import A_SHARE, ANY, Fact, Range, Sample, fact, mean_range, sample
 
 Row = Mapping[str, Any]  # mean, low, high, and mostly values
 TINY = 1e-300
 TRAININGS = 5  # of each model in the full version
-SHARE = ".1%"
+PERCENT = ".1%"
 ABSENT: Row = dict.fromkeys(("mean", "low", "high"), math.nan)  # of a number not yet measured
 
 
@@ -65,11 +65,11 @@ def of_share(
     count: trainings, where the row does not say how wide the interval is.
     """
     mean, half = float(row["mean"]), half_width(row, count)
-    ends = max(0.0, mean - half), min(1.0, mean + half)
+    ends = mean - half, mean + half
     if half == 0 and not math.isnan(mean):
         exact = binomial_interval(round(mean * points), points)
         ends = min(mean, exact.low), max(mean, exact.high)
-    return fact(what, mean, ends, above=above, below=below, form=SHARE)
+    return fact(what, mean, ends, above=above, below=below, form=PERCENT, within=A_SHARE)
 
 
 def of_number(
@@ -79,8 +79,7 @@ def of_number(
     above: float | None = None,
     below: float | None = None,
     step: float = 0.0,
-    least: float = -math.inf,
-    most: float = math.inf,
+    within: Range = ANY,
     count: int = TRAININGS,
     form: str = ".3g",
 ) -> Fact:
@@ -90,13 +89,13 @@ def of_number(
     row: its numbers.
     above, below: the limit.
     step: how finely it was measured, such as the step of a grid: the interval is at least as wide.
-    least, most: the smallest and the largest value that it can have; the interval ends there.
+    within: the smallest and the largest value that it can have; the interval ends there.
     count: trainings, where the row does not say how wide the interval is.
     form: how numbers are written.
     """
     mean, half = float(row["mean"]), max(half_width(row, count), step)
-    ends = max(least, mean - half), min(most, mean + half)
-    return fact(what, mean, ends, above=above, below=below, form=form)
+    ends = mean - half, mean + half
+    return fact(what, mean, ends, above=above, below=below, form=form, within=within)
 
 
 def of_difference(
@@ -160,4 +159,6 @@ def counted(
     above, below: the limit.
     """
     result = binomial_interval(hits, of)
-    return fact(what, result.value, (result.low, result.high), above=above, below=below, form=SHARE)
+    return fact(
+        what, result.value, (result.low, result.high), above=above, below=below, form=PERCENT
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 from nescio.conformal import binomial_interval
 from nescio.metrics import t_interval
-from nescio_papers.kit import Claim, Fact, exactly, fact, percent, sample
+from nescio_papers.kit import A_SHARE, Claim, Fact, exactly, fact, percent, sample
 from nescio_papers.relu_overconfidence.certified import RBF
 from nescio_papers.relu_overconfidence.far_field_tables import factor
 from nescio_papers.relu_overconfidence.worlds import CONV, DIGITS, MLP, MNIST, NARROW
@@ -184,8 +184,8 @@ def _projection(numbers: Numbers) -> Claim:
         row = numbers["worlds"][MNIST][name]
         above = PUBLISHED["clipped"] - POINTS
         by_seed = sample(row.get("clipped_by_seed", [row["clipped_above"]]))
-        what, ends = f"mean share over trainings of {name}", {"least": 0.0, "most": 1.0}
-        facts.append(by_seed.fact(what, above=above, form=".1%", **ends))
+        what = f"mean share over trainings of {name}"
+        facts.append(by_seed.fact(what, above=above, form=".1%", within=A_SHARE))
     return Claim(
         source=f"{SOURCE}, table 2",
         sentence="Cut back to [0, 1]^d, 98.7 % of the scaled noise images stay above 95 % "

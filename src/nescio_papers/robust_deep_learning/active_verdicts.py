@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nescio.applications.active_learning import Curves
-from nescio_papers.kit import Claim, Comparison, Sample, exactly, median, sample, table
+from nescio_papers.kit import A_SHARE, Claim, Comparison, Sample, exactly, median, sample, table
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
     BALD_20,
@@ -205,7 +205,7 @@ def _small_error(found: Stored) -> Claim:
                 found[BALD].error_at(end),
                 below=ERROR_WITHIN,
                 form=".2%",
-                share=True,
+                within=A_SHARE,
             )
         ],
         note=others,
@@ -261,7 +261,7 @@ def _fails_on_copies(repeated: Stored) -> Claim:
                 f"error of {name} at {labels} labels",
                 repeated[name].error_at(labels),
                 form=".2%",
-                share=True,
+                within=A_SHARE,
                 **limit,
             )
             for name, (labels, limit) in limits.items()

@@ -13,7 +13,7 @@ from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit import Claim, Comparison, Findings, InData, Settings, slug, table
+from nescio_papers.kit import A_SHARE, Claim, Comparison, Findings, InData, Settings, slug, table
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 from nescio_papers.robust_deep_learning.stored_facts import between, learned, less
@@ -167,7 +167,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
         Claim(
             source=SOURCE,
             sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
-            facts=[between("ECE", before, above=POOR, form=".2%", share=True)],
+            facts=[between("ECE", before, above=POOR, form=".2%", within=A_SHARE)],
             needs=needs,
             note=f"badly calibrated: an ECE above {100 * POOR:g} %; the network is small",
         ),
@@ -176,7 +176,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
             sentence=f"Simple solution to over-confident prediction: temperature scaling. ({name})",
             facts=[
                 between("fall of the ECE", less(before, after), above=0, form=".2%"),
-                between("ECE that is left", after, below=LEFT, form=".2%", share=True),
+                between("ECE that is left", after, below=LEFT, form=".2%", within=A_SHARE),
             ],
             needs=needs,
             note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",

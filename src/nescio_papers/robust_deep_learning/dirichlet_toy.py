@@ -18,6 +18,7 @@ from nescio.report.plots.look import COLORS, GRAY, MARKERS, panels, with_look
 from nescio.report.plots.simplex_plot import simplex
 from nescio.training.train import train
 from nescio_papers.kit import (
+    A_SHARE,
     UNSEEN,
     Claim,
     Fact,
@@ -181,7 +182,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                     "needed)",
                     entropy,
                     below=REFUSED,
-                    share=True,
+                    within=A_SHARE,
                 ),
             ],
             needs=[
@@ -202,7 +203,7 @@ def _separated(areas: Sequence[float], pairs: int) -> Fact:
     what = "AUROC of the mutual information, OOD ring against the overlap of the classes,"
     if all(area == 1 for area in areas):
         return of_count(what, pairs, pairs, above=WANTED, form=".4f")
-    return over_seeds(what, areas, above=WANTED, share=True)
+    return over_seeds(what, areas, above=WANTED, within=A_SHARE)
 
 
 def _text(areas: Mapping[str, Areas]) -> str:

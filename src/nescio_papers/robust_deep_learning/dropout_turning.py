@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio_papers.kit import Fact
+from nescio_papers.kit import A_SHARE, Fact
 from nescio_papers.robust_deep_learning.stored_facts import of_count, over_seeds
 
 Numbers = Mapping[str, Any]
@@ -71,7 +71,12 @@ def turning_facts(found: Numbers) -> list[Fact]:
         of_count(f"{ranges} where least sure", found["overlap"][there], count, above=0.5),
         of_count(f"{ranges} upright", found["overlap"][upright], count, below=0.5),
         over_seeds(
-            "spread of the output where least sure", found["spread"][there], above=0.5, share=True
+            "spread of the output where least sure",
+            found["spread"][there],
+            above=0.5,
+            within=A_SHARE,
         ),
-        over_seeds("spread of the output upright", found["spread"][upright], below=0.1, share=True),
+        over_seeds(
+            "spread of the output upright", found["spread"][upright], below=0.1, within=A_SHARE
+        ),
     ]

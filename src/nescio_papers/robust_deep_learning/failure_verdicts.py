@@ -8,7 +8,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from nescio.evaluation.compare.errors_task import BASELINE
-from nescio_papers.kit import Claim, Comparison, Fact
+from nescio_papers.kit import A_SHARE, Claim, Comparison, Fact
 from nescio_papers.robust_deep_learning.failure_picture import ORACLE
 from nescio_papers.robust_deep_learning.stored_facts import between, learned, mean_of, over_seeds
 
@@ -130,7 +130,7 @@ def _of_networks(
     if count > 1 and spread is not None:
         half = float(stdtrit(count - 1, 0.975)) * spread / count**0.5
     ends = {"value": value, "low": value - half, "high": value + half}
-    return between(what, ends, above=above, below=below, form=".4f", share=True)
+    return between(what, ends, above=above, below=below, form=".4f", within=A_SHARE)
 
 
 def _gain(

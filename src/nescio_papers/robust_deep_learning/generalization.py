@@ -1,4 +1,4 @@
-"""Part `generalisation`: random labels, Rademacher complexity, double descent."""
+"""Part `generalization`: random labels, Rademacher complexity, double descent."""
 
 from torch import Tensor
 

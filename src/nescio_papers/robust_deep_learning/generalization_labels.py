@@ -12,7 +12,7 @@ from nescio.data.dataset import Part
 from nescio.evaluation import RandomLabels, fit_random_labels
 from nescio_papers.kit import InData, Settings, folder_of, full_and_quick, size, slug
 
-PART = "generalisation"
+PART = "generalization"
 TRUE, RANDOM = "true labels", "random labels"
 SHUFFLED, PIXELS, GAUSSIAN = "shuffled pixels", "random pixels", "Gaussian"
 CHANGES = (SHUFFLED, PIXELS, GAUSSIAN)

@@ -25,7 +25,7 @@ PARTS = {
         "Exploration: who finds out what it does not know",
         "exploration_worlds:run",
     ),
-    "generalisation": (
+    "generalization": (
         "Generalization: random labels, Rademacher complexity, double descent",
         "generalization:run",
     ),
@@ -47,7 +47,7 @@ JUDGES = {
     "dirichlet": "dirichlet:judge",
     "recurrent": "recurrent_verdicts:judge",
     "segmentation": "segmentation_verdicts:judge",
-    "generalisation": "generalization_verdicts:judge",
+    "generalization": "generalization_verdicts:judge",
     "shift": "shift_verdicts:judge",
     "stability": "stability_checks:judge",
 }

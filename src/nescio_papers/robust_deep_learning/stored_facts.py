@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nescio.conformal import binomial_interval
-from nescio_papers.kit import Fact, Sample, exactly, fact, sample
+from nescio_papers.kit import A_SHARE, ANY, Fact, Range, Sample, exactly, fact, sample
 
 Stored = Mapping[str, Any]  # a number with its interval: value, low and high
 UNKNOWN = {"value": math.nan, "low": math.nan, "high": math.nan}
@@ -40,7 +40,7 @@ def between(
     above: float | None = None,
     below: float | None = None,
     form: str = ".3g",
-    share: bool = False,
+    within: Range = ANY,
 ) -> Fact:
     """A stored number with its interval; open where it has none, or one without any width.
 
@@ -48,15 +48,13 @@ def between(
     found: its value, low and high end.
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
-    share: whether the number, as a share or an AUROC, is between 0 and 1, and so is its interval.
+    within: the range of the number, where its interval ends: `A_SHARE` of a share or an AUROC.
     """
     value, low, high = (number((found or UNKNOWN)[key]) for key in ("value", "low", "high"))
     if math.isnan(value + low + high) or low == high:
         return open_fact(what, above=above, below=below, form=form)
-    if share:
-        low, high = max(low, 0.0), min(high, 1.0)
     ends = min(low, value), max(high, value)  # rounding may put a value outside
-    return fact(what, value, ends, above=above, below=below, form=form)
+    return fact(what, value, ends, above=above, below=below, form=form, within=within)
 
 
 def over_seeds(
@@ -66,7 +64,7 @@ def over_seeds(
     above: float | None = None,
     below: float | None = None,
     form: str = ".3g",
-    share: bool = False,
+    within: Range = ANY,
 ) -> Fact:
     """A mean over seeds with Student's interval; open where a seed has no number, or all are equal.
 
@@ -74,13 +72,13 @@ def over_seeds(
     values: the number of each seed, or differences that are paired by seed.
     above, below: the limit that the mean must be above, or below.
     form: how numbers are written.
-    share: whether the mean is between 0 and 1, as in `between`.
+    within: the range of the mean, as in `between`.
     """
     found = values if isinstance(values, Sample) else sample(map(number, values))
     if any(map(math.isnan, found.values)):
         return open_fact(what, above=above, below=below, form=form)
     ends = {"value": found.mean, "low": found.mean - found.half, "high": found.mean + found.half}
-    return between(what, ends, above=above, below=below, form=form, share=share)
+    return between(what, ends, above=above, below=below, form=form, within=within)
 
 
 def learned(data: str, what: str, errors: float | Sequence[float]) -> list[Fact]:
@@ -94,7 +92,7 @@ def learned(data: str, what: str, errors: float | Sequence[float]) -> list[Fact]
         return []
     limit = LEARNED[data]
     if isinstance(errors, Sequence):
-        return [over_seeds(what, errors, below=limit, form=".1%", share=True)]
+        return [over_seeds(what, errors, below=limit, form=".1%", within=A_SHARE)]
     return [exactly(what, errors, why="all test images, one network", below=limit, form=".1%")]
 
 

@@ -77,12 +77,24 @@ def test_a_large_summary_counts_and_shows_what_does_not_hold(tmp_path):
 @pytest.mark.parametrize("resumed", [False, True])
 def test_the_time_of_a_resumed_part_is_not_all(resumed):
     record = {"title": "", "seconds": 60.0, "resumed": False, "version": "1", "skipped": {},
-              "claims": [], "figures": {}, "comparisons": [], "text": ""}  # fmt: skip
+              "claims": [], "figures": {}, "comparisons": [], "text": "",
+              "empty": False}  # fmt: skip
     done = {"p0": record, "p1": {**record, "resumed": resumed}}
     about = large(2, 0, 0, 0), Settings()
     assert f"(full run, seed 0, {'at least ' * resumed}2 min)" in summary(*about, done)
     page = part_page(*about, "p1", done["p1"])
     assert f"--part p1`, {'at least ' * resumed}60 s." in page
+
+
+@pytest.mark.parametrize("published", [[], [{"what": "x", "published": 1, "ours": 2, "note": ""}]])
+def test_a_page_says_where_nothing_was_published(published):
+    record = {"title": "", "seconds": 0.0, "resumed": False, "version": "1", "skipped": {},
+              "claims": [], "figures": {}, "comparisons": published, "text": ""}  # fmt: skip
+    about = large(1, 0, 0, 0), Settings(), "p0"
+    page = part_page(*about, {**record, "empty": False})
+    assert ("No published number is known" in page) == (not published)
+    assert ("| x | 1 | 2 |" in page) == bool(published)
+    assert "No published" not in part_page(*about, {**record, "empty": True})
 
 
 def test_a_number_without_an_interval_says_why():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nescio_papers import named
-from nescio_papers.kit import sample
+from nescio_papers.kit import A_SHARE, sample
 from nescio_papers.know_your_limits.blob_claims import blob_claims
 from nescio_papers.know_your_limits.claims import surface_claims
 from nescio_papers.know_your_limits.definitions import (
@@ -86,7 +86,7 @@ def test_differences_are_paired_and_never_too_sure():
 def test_numbers_are_no_finer_than_they_were_measured():
     found = of_number("n", over_trainings([0.0, 0.0]), below=0.5, step=0.25)
     assert (found.low, found.high) == (-0.25, 0.25)
-    ends = of_number("n", over_trainings([0.0, 1.0]), below=2, least=0, most=1)
+    ends = of_number("n", over_trainings([0.0, 1.0]), below=2, within=A_SHARE)
     assert (ends.low, ends.high) == (0, 1)
 
 

@@ -32,7 +32,7 @@ def run(image_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generalization")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NESCIO_DATA", str(data))
-        options = {"settings": QUICKLY, "only": ["generalisation"], "show": False}
+        options = {"settings": QUICKLY, "only": ["generalization"], "show": False}
         page = run_experiment(named("robust-deep-learning"), folder, **options)
     return folder, page.read_text()
 
@@ -47,7 +47,7 @@ def test_a_quick_run_writes_the_pictures_and_leaves_claims_open(run):
 
 
 def test_numbers_are_by_seed_and_width(run):
-    numbers = numbers_of(replace(QUICKLY, folder=run[0]), "generalisation")
+    numbers = numbers_of(replace(QUICKLY, folder=run[0]), "generalization")
     assert np.array(numbers["random_labels"]["test"]).shape == (2, 2)
     assert list(numbers["rademacher"]) == [
         "two-layer network",

@@ -5,6 +5,7 @@ import math
 import pytest
 from scipy.stats import norm, t
 
+from nescio_papers.kit import A_SHARE
 from nescio_papers.robust_deep_learning.stored_facts import (
     between,
     largest,
@@ -47,10 +48,10 @@ def test_a_mean_over_seeds_has_students_interval():
 
 
 def test_the_interval_of_a_share_stays_between_0_and_1():
-    found = between("x", ends(0.01, -0.02, 0.03), below=0.5, share=True)
+    found = between("x", ends(0.01, -0.02, 0.03), below=0.5, within=A_SHARE)
     assert (found.low, found.high) == (0.0, 0.03)
     assert between("x", ends(0.01, -0.02, 0.03), below=0.5).low == -0.02  # a difference
-    area = over_seeds("x", [0.9, 1.0, 1.0], above=0.5, share=True)
+    area = over_seeds("x", [0.9, 1.0, 1.0], above=0.5, within=A_SHARE)
     assert area.low == over_seeds("x", [0.9, 1.0, 1.0], above=0.5).low
     assert area.high == 1.0
 

@@ -1,0 +1,114 @@
+"""Write the table of verdicts that changed: `python docs/make_changed_verdicts.py COMMIT`.
+
+It compares the results of all papers with those of a commit, and replaces the rows of the first
+such table of the CHANGELOG. The reason is the first fact that decides: one that fails where the
+verdict is not that the claim holds, and one that is open where it is open.
+"""
+
+import difflib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, OPEN, Fact
+
+DOCS = Path(__file__).parent
+PAPERS = {
+    "know-your-limits": "first paper",
+    "know-your-limits-search": "first paper",
+    "relu-overconfidence": "second paper",
+    "deep-ensembles": "practical",
+    "robust-deep-learning": "lecture",
+    "uci": "tables",
+}
+DECIDES = {HOLDS: HOLDS, IN_PART: FAILS, FAILS: FAILS, NOT_REACHED: FAILS, OPEN: OPEN}
+OLD = {"partly": IN_PART, "fails": FAILS}
+HEAD = "| where | claim | before | now | why |\n|---|---|---|---|---|\n"
+MOST = 91  # characters of a sentence
+ALIKE, NEARLY = 0.6, 0.75  # sentences of one part that are the same claim, and of two parts
+Key = tuple[str, str, str]
+
+
+def claims(results: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
+    """The claims of a paper by part, source and sentence."""
+    return {
+        (part, claim["source"], claim["sentence"]): claim
+        for part, record in results["parts"].items()
+        for claim in record["claims"]
+    }
+
+
+def rows(paper: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """A row for each claim that both have, with different verdicts."""
+    old, whole = claims(before), claims(now)
+    for key, claim in whole.items():
+        there = key if key in old else reworded(key, old)
+        if there is None:
+            continue
+        was = old[there]["verdict"]
+        was = OLD.get(was, was)
+        if was != claim["verdict"]:
+            cells = [f"{paper}, {key[0]}", short(key[2]), was, claim["verdict"], why(claim)]
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def reworded(key: Key, old: Iterable[Key]) -> Key | None:
+    """The claim whose sentence is nearest, of the same part or at least about the same data."""
+    same = [other for other in old if other[0] == key[0]]
+    moved = [other for other in old if about(other) in ("", about(key))]
+    bare = key[2].removesuffix(about(key)).strip()
+    longer = next((other for other in same if other[2].startswith(bare)), None)
+    if longer is not None:  # one claim that became two
+        return longer
+    for others, alike in ((same, ALIKE), (moved, NEARLY)):
+        sentences = {other[2]: other for other in others}
+        near = difflib.get_close_matches(key[2], sentences, n=1, cutoff=alike)
+        if near:
+            return sentences[near[0]]
+    return None
+
+
+def about(key: Key) -> str:
+    """The data that a source or a sentence names in brackets at its end."""
+    return next((text[text.rindex("(") :] for text in key[1:] if text.endswith(")")), "")
+
+
+def why(claim: Mapping[str, Any]) -> str:
+    """The first number that decides, with its limit."""
+    every = [*(claim["needs"] if claim["verdict"] == NOT_REACHED else ()), *claim["facts"]]
+    wanted = DECIDES[claim["verdict"]]
+    found = next((one for one in every if one["verdict"] == wanted), every[0])
+    given = {name: value for name, value in found.items() if name != "verdict"}
+    numbers = ("value", "low", "high")
+    return str(Fact(**given | {n: float("nan") if given[n] is None else given[n] for n in numbers}))
+
+
+def short(sentence: str) -> str:
+    """The beginning of a sentence."""
+    if len(sentence) <= MOST:
+        return sentence
+    return sentence[: MOST - 4].rsplit(" ", 1)[0] + " ..."
+
+
+def table(commit: str) -> str:
+    """The rows of all papers."""
+    found = []
+    for folder, paper in PAPERS.items():
+        name = f"docs/{folder}/results.json"
+        then = subprocess.run(
+            ["git", "show", f"{commit}:{name}"], cwd=DOCS, check=True, capture_output=True
+        ).stdout
+        now = json.loads((DOCS / folder / "results.json").read_text())
+        found += rows(paper, json.loads(then), now)
+    return "".join(found)
+
+
+if __name__ == "__main__":
+    path = DOCS.parent / "CHANGELOG.md"
+    start, rest = path.read_text().split(HEAD, 1)
+    kept = rest.splitlines(keepends=True)
+    kept = kept[next(i for i, line in enumerate(kept) if not line.startswith("|")) :]
+    path.write_text(start + HEAD + table(sys.argv[1]) + "".join(kept))
