@@ -27,4 +27,5 @@ def deep_ensembles() -> Experiment:
             Part(name, title, one_thread()(deferred(__name__, run)))
             for name, (title, run) in PARTS.items()
         ),
+        unpublished=("adversarial", "density", "members", "diversity", "regions"),
     )

@@ -146,6 +146,7 @@ class Experiment:
     source: the paper, and the part of it that is reproduced.
     needs: data and extras that it needs.
     parts: the parts.
+    unpublished: names of parts that measure what nobody published numbers of; their pages say so.
     """
 
     name: str
@@ -153,3 +154,4 @@ class Experiment:
     source: str
     needs: str
     parts: tuple[Part, ...]
+    unpublished: tuple[str, ...] = ()

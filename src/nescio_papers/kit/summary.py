@@ -228,7 +228,7 @@ def part_page(
             lines.append(f"*{caption}*")
     if record["comparisons"]:
         lines += ["## Published, and here", comparisons(record["comparisons"])]
-    elif not record["empty"]:
+    elif name in experiment.unpublished:
         lines += ["## Published, and here", NOT_PRINTED]
     if record["claims"]:
         lines += ["## What the source says, and what we found", claims_table(record["claims"])]

@@ -67,4 +67,12 @@ def know_your_limits() -> Experiment:
         "Fails at Reliable OOD Detection, UAI 2021",
         needs="no extras; medical and other-inputs need data sets: see `nescio data list`",
         parts=deferred_parts(__name__, PARTS, JUDGES, reads=READS, single_thread=True),
+        unpublished=(
+            "exact-limits",
+            "activations",
+            "softmax",
+            "flow-chart",
+            "medical",
+            "other-inputs",
+        ),
     )

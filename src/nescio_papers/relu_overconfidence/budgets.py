@@ -35,7 +35,7 @@ class Budget:
         _stated(Stated(20_000, 4), Stated(10_000, 5), Stated(20_000, 6)),
         quick=_stated(Stated(200, 1), Stated(200, 1), Stated(200, 1)),
     )  # by column
-    seeds: Sizes = size(_by_block(3, 1), quick=_by_block(1, 1))  # of the columns that are repeated
+    seeds: int = size(5, quick=1)  # trainings of a column at most
     batch: int = size(128, quick=32)
     test: int = size(10_000, quick=200)  # in-distribution images, and of each OOD set, at most
     attacked: Sizes = size(_by_block(300, 150), quick=_by_block(10, 4))  # under each attack

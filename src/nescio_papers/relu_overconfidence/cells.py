@@ -118,8 +118,7 @@ def plan_of(settings: Settings, block: Block, column: str) -> ColumnPlan:
 
 def seeds_of(settings: Settings, block: Block, column: str) -> range:
     """The seeds that a column is trained with."""
-    repeated = column in RECIPES[block.name].repeated
-    return range(budget(settings).seeds[block.name] if repeated else 1)
+    return range(min(RECIPES[block.name].seeds.get(column, 1), budget(settings).seeds))
 
 
 def of_seed(column: str, seed: int) -> str:

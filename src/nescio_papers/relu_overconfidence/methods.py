@@ -39,7 +39,7 @@ class Recipe:
     start: Mapping[str, str] = field(default_factory=dict)  # column -> whose network it starts from
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options of a column, first
     nets: Mapping[str, MakeNet] = field(default_factory=dict)  # of a column, where it is another
-    repeated: tuple[str, ...] = (PLAIN, CEDA, ACET)  # columns with the seeds of the budget
+    seeds: Mapping[str, int] = field(default_factory=dict)  # trainings of a column; 1 of others
 
 
 def on_data(
@@ -143,7 +143,7 @@ MNIST = Recipe(
     },
     columns=MNIST_COLUMNS,
     nets=dict.fromkeys((LENET, LENET_ACET), nets.lenet),
-    repeated=MNIST_COLUMNS,
+    seeds={**dict.fromkeys(MNIST_COLUMNS, 3), **dict.fromkeys((PLAIN, CEDA, ACET), 5)},
 )
 COLOR_DECAY = 2.5e-4  # half of the paper's 5e-4, which torch's optimizers call the same decay
 TUNED: Mapping[str, Any] = {

@@ -147,12 +147,17 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
 
 
 def _said_of_seeds(numbers: Numbers) -> list[str]:
-    seeds = {len(rows[numbers["block"]]["error"]) for rows in numbers["by_seed"].values()}
-    if not seeds:
+    columns: dict[int, list[str]] = {}
+    for name, rows in numbers["by_seed"].items():
+        columns.setdefault(len(rows[numbers["block"]]["error"]), []).append(name)
+    if not columns:
         return []
+    means = "; ".join(
+        f"{', '.join(names)}: means of {count} trainings" for count, names in columns.items()
+    )
     return [
-        f"{', '.join(numbers['by_seed'])}: means of {max(seeds)} trainings; their intervals have "
-        "the part of the seeds (Student) and that of the test images."
+        f"{means}; their intervals have the part of the seeds (Student) and that of the test "
+        "images."
     ]
 
 

@@ -1,12 +1,14 @@
 """Summaries stay short, whatever they sum up; what they leave out is on the pages behind them."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from nescio_papers import Comparison, Experiment, Findings, Part, Settings
-from nescio_papers.kit import Claim, exactly, fact, run_experiment, table
+from nescio_papers.kit import Claim, exactly, fact, named, run_experiment, table
 from nescio_papers.kit.summary import MOST, claims_table, part_page, short, summary
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -90,11 +92,21 @@ def test_the_time_of_a_resumed_part_is_not_all(resumed):
 def test_a_page_says_where_nothing_was_published(published):
     record = {"title": "", "seconds": 0.0, "resumed": False, "version": "1", "skipped": {},
               "claims": [], "figures": {}, "comparisons": published, "text": ""}  # fmt: skip
-    about = large(1, 0, 0, 0), Settings(), "p0"
-    page = part_page(*about, {**record, "empty": False})
-    assert ("No published number is known" in page) == (not published)
-    assert ("| x | 1 | 2 |" in page) == bool(published)
-    assert "No published" not in part_page(*about, {**record, "empty": True})
+    paper, record = large(1, 0, 0, 0), {**record, "empty": False}
+    unpublished = part_page(replace(paper, unpublished=("p0",)), Settings(), "p0", record)
+    assert ("No published number is known" in unpublished) == (not published)
+    assert ("| x | 1 | 2 |" in unpublished) == bool(published)
+    assert "No published" not in part_page(paper, Settings(), "p0", record)
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_each_part_has_published_numbers_or_says_that_there_are_none(folder):
+    paper = named(folder.name)
+    assert set(paper.unpublished) <= {part.name for part in paper.parts}
+    stored = json.loads((folder / "results.json").read_text())["parts"]
+    for part, record in stored.items():
+        beside = bool(record["comparisons"]) or "published" in record["text"]
+        assert record["empty"] or beside != (part in paper.unpublished), part
 
 
 def test_a_number_without_an_interval_says_why():
