@@ -1,5 +1,6 @@
 """Which experiments there are, what each needs, and how long it takes."""
 
+from nescio.core import NescioError, unknown
 from nescio.core.registry import experiments
 from nescio_papers.kit.durations import expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment
@@ -7,7 +8,10 @@ from nescio_papers.kit.experiment import Experiment
 
 def named(name: str) -> Experiment:
     """The experiment called `name`; hyphens and underscores are the same."""
-    result: Experiment = experiments[name.replace("-", "_")]()
+    key = name.replace("-", "_")
+    if key not in experiments:
+        raise NescioError(unknown("paper", name, (one.replace("_", "-") for one in experiments)))
+    result: Experiment = experiments[key]()
     return result
 
 

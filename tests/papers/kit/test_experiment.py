@@ -248,6 +248,12 @@ def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(paper, tmp_
     assert snapshot(tmp_path) == before
 
 
+def test_an_unknown_paper_is_told_as_the_command_takes_it():
+    with pytest.raises(NescioError, match="did you mean 'know-your-limits'") as raised:
+        named("know_your_limit")
+    assert "_" not in str(raised.value).split("Known:")[1]
+
+
 def test_an_unknown_part_lists_near_names_and_makes_nothing(paper, tmp_path):
     with pytest.raises(NescioError, match="unknown part 'frist'; did you mean 'first'") as caught:
         run_experiment(paper.experiment, tmp_path / "out", only=["frist"])
@@ -292,7 +298,7 @@ def test_the_list_shows_every_experiment_with_its_needs_and_time():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["know-your-limit"], "did you mean 'know_your_limits'"),
+        (["know-your-limit"], "did you mean 'know-your-limits'"),
         (["know-your-limits-search", "--part", "serach"], "did you mean 'search'"),
         (["know-your-limits-search", "--out", "taken"], "cannot make the folder taken"),
     ],
