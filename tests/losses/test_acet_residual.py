@@ -146,13 +146,48 @@ def test_the_network_chooses_the_search() -> None:
 def test_lengths_of_steps_are_drawn_for_each_training_step() -> None:
     found = []
     for step in range(12):
-        search = _search(None, True, None, None, None, None, None, 1, None, steps=8)
+        search = _search(None, True, None, None, None, None, None, 1, None, 0.0, steps=8)
         found.append(search.drawn(0, step).size)
     assert max(found) <= 0.3 / 8
     assert min(found) >= 0.3 / 8 / 20
     assert max(found) / min(found) > 4
-    fixed = _search(None, True, None, None, None, None, None, 1, 1.0, steps=8)
+    fixed = _search(None, True, None, None, None, None, None, 1, 1.0, 0.0, steps=8)
     assert fixed.drawn(0, 0) == fixed.ascent
+
+
+def dead_net():
+    net = plain_net()
+    net[0].bias.data.fill_(-10)  # no input of the box wakes a unit
+    return net
+
+
+@pytest.mark.parametrize("leaking", [0.0, 1.0])
+def test_leaking_gradients_move_a_search_past_dead_units(leaking) -> None:
+    points, *_ = looked_at(dead_net, attack=Ascent(radius=0.3, steps=3), leaking=leaking)
+    moved = [not torch.equal(one, points[0]) for one in points[1:]]
+    assert moved == [bool(leaking)] * 3
+
+
+def test_a_share_of_the_training_steps_leaks() -> None:
+    def leaks(share):
+        search = _search(None, True, None, None, None, None, None, 1, None, share, steps=8)
+        return [search.leaks(3, step) for step in range(400)]
+
+    assert sum(leaks(0.25)) == pytest.approx(100, abs=30)
+    assert leaks(0.25) == leaks(0.25)
+    assert not any(leaks(0.0))
+    assert all(leaks(1.0))
+
+
+def test_leaking_is_told_only_where_it_is_asked_for() -> None:
+    usual, leaky = (losses.acet(losses.nll(), NOISE, leaking=share) for share in (0.0, 0.5))
+    assert "leaking" not in usual.description  # a run of before is the same run
+    assert leaky.description.replace(", leaking=0.5", "") == usual.description
+
+
+def test_leaking_needs_a_step() -> None:
+    with pytest.raises(NescioError, match="no step"):
+        looked_at(plain_net, leaking=0.5)
 
 
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:
@@ -301,6 +336,7 @@ def test_the_weight_grows() -> None:
         ({"from_data": -0.1}, "from_data"),
         ({"renew": -1}, "renew"),
         ({"finer": 0.5}, "finer"),
+        ({"leaking": 1.5}, "leaking"),
         ({"candidates": 0}, "candidates"),
         ({"candidates": 2.0}, "candidates"),
         ({"renew": 2.5}, "renew"),

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent, linf
+from nescio.attacks import leaking as leaky
 from nescio.core import Head, NescioError, Rng, derive, generator
 from nescio.core.registry import losses
 from nescio.data import OODSource
@@ -66,6 +67,7 @@ class Hunt:
     from_data: float
     candidates: int
     finer: float
+    leaking: float
 
     def drawn(self, seed: int, step: int) -> Ascent:
         """The attack of one training step, with steps of the length drawn for it.
@@ -77,13 +79,19 @@ class Hunt:
         share = torch.rand((), generator=generator(seed, "length", step)).item()
         return replace(self.ascent, step=self.ascent.size * self.finer**-share)
 
+    def leaks(self, seed: int, step: int) -> bool:
+        """Whether the search of a training step follows leaking gradients."""
+        if not self.leaking:
+            return False
+        return torch.rand((), generator=generator(seed, "leak", step)).item() < self.leaking
+
     @property
     def description(self) -> str:
         """The options in words that tell two searches apart."""
         return (
             f"{self.ascent.description}, free={self.free}, ramp={self.ramp}, form={self.form!r}, "
             f"renew={self.renew}, from_data={self.from_data}, candidates={self.candidates}, "
-            f"finer={self.finer}"
+            f"finer={self.finer}" + f", leaking={self.leaking}" * bool(self.leaking)
         )
 
 
@@ -105,6 +113,7 @@ def acet(
     from_data: float | None = None,
     candidates: int = 1,
     finer: float | None = None,
+    leaking: float = 0.0,
 ) -> Loss:
     """Add `weight` times the confidence term on the most confident inputs near OOD inputs.
 
@@ -143,9 +152,11 @@ def acet(
       cut is most confident in a wrong class.
     finer: each training step draws the length of the attack's steps, from that of `attack` down to
       one `finer` times shorter; 1: always the same.
+    leaking: share of the training steps whose search passes its gradients through dead units, as
+      `attacks.leaking`: a network can hide a confident place behind them.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    asked = (free, ramp, form, renew, from_data, candidates, finer)
+    asked = (free, ramp, form, renew, from_data, candidates, finer, leaking)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     _check(plain, keep, weight_ramp)
     _check(deep, keep, weight_ramp)
@@ -174,7 +185,8 @@ def acet(
             start = nearest(center + moves)
         else:
             start = random_start(ascent, center, rng, scale)
-        result = _searched(ascent, odds, center, start, scale, shown)
+        raised = leaky(odds) if search.leaks(rng.seed, batch.step) else odds
+        result = _searched(ascent, raised, center, start, scale, shown)
         if keep:
             warm.store(turn.slot, result - center)
         if search.free:
@@ -202,6 +214,7 @@ def _search(
     from_data: float | None,
     candidates: int,
     finer: float | None,
+    leaking: float,
     *,
     steps: int,
 ) -> Hunt:
@@ -223,16 +236,22 @@ def _search(
         from_data=FROM_DATA * (deep and not alone) if from_data is None else from_data,
         candidates=candidates,
         finer=(FINER if own else 1.0) if finer is None else finer,
+        leaking=leaking,
     )
 
 
 def _suited(forward: Forward, plain: Hunt, deep: Hunt) -> Hunt:
-    """The search for these networks; one that has nothing to choose candidates for is refused."""
+    """The search for these networks; one that its options mean nothing to is refused."""
     search = deep if forward.architecture.normalizes else plain
     if search.candidates > 1 and not search.from_data:
         raise NescioError(
             f"candidates={search.candidates} chooses among starts at training inputs, and no "
             "search starts there; give from_data= and an attack with steps, or leave it out"
+        )
+    if search.leaking and not search.ascent.steps:
+        raise NescioError(
+            "leaking gradients guide the steps of a search, and this attack has no step; give one, "
+            "such as attack=Ascent(radius=0.3, steps=8)"
         )
     return search
 
@@ -374,7 +393,9 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
         raise NescioError(
             f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
         )
-    shares = {"weight_ramp": weight_ramp, "from_data": search.from_data}
+    shares = {
+        "weight_ramp": weight_ramp, "from_data": search.from_data, "leaking": search.leaking
+    }  # fmt: skip
     for name, share in shares.items():
         if not 0 <= share <= 1:
             raise NescioError(f"{name} is a share, from 0 to 1, got {share}")

@@ -209,6 +209,7 @@ def acet(
     from_data: float | None = None,
     candidates: int = 1,
     finer: float | None = None,
+    leaking: float = 0.0,
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
@@ -236,6 +237,7 @@ def acet(
     candidates: number of training inputs of which such a search starts at the one that the network
       misreads most confidently.
     finer: longest step of the attack over the shortest one; None: chosen by the network.
+    leaking: share of the training steps whose attack passes gradients through dead units.
     weight_decay: factor on the sum of squares of the weights in the loss.
     members: number of networks.
     """
@@ -260,6 +262,7 @@ def acet(
             from_data=from_data,
             candidates=candidates,
             finer=finer,
+            leaking=leaking,
         )
 
     return Recipe(loss=of_inputs(loss, weight_decay), members=members)

@@ -76,10 +76,12 @@ def trained(
     recipe, plan = RECIPES[block.name], plan_of(settings, block, column)
     x, y = (part[: plan.images] for part in in_dist.train)
     options, drawn = dict(plan.options), settings.seed + seed
-    if column in recipe.start:
-        options["start"] = trained(settings, block, recipe.start[column], in_dist, seed).model
+    before = recipe.start.get(column)
+    first = trained(settings, block, before, in_dist, seed) if before is not None else None
+    if first is not None:
+        options["start"] = first.model
     folder = folder_of(settings, block.part) / of_seed(column, seed)
-    return timed_training(
+    last = timed_training(
         lambda: train(
             lambda: recipe.nets.get(column, recipe.net)(in_dist.shape, in_dist.classes),
             (x, y),
@@ -94,6 +96,10 @@ def trained(
         ),
         folder,
     )
+    if first is None or before in recipe.columns:
+        return last
+    both = (first.seconds, last.seconds)  # a round of the same training
+    return replace(last, seconds=None if None in both else sum(filter(None, both)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,8 @@ def of_seed(column: str, seed: int) -> str:
 def difference(settings: Settings, block: Block, in_dist: InData) -> str:
     """What differs from the paper's networks, in words."""
     recipe, images = RECIPES[block.name], len(in_dist.train[0])
-    plans = {column: plan_of(settings, block, column) for column in recipe.columns}
+    rounds = [one for one in recipe.start.values() if one not in recipe.columns]
+    plans = {name: plan_of(settings, block, name) for name in (*recipe.columns, *rounds)}
     usual = plans[PLAIN].epochs
     words = f"{recipe.words}, {images:,} training images, {usual} of 100 epochs"
     others = [

@@ -43,13 +43,20 @@ def _each_limit(numbers: Numbers, *, narrow: bool) -> list[Numbers]:
 
 
 def _share(
-    what: str, rows: Sequence[Numbers], key: str, *, form: str = ".2%", **limit: float
+    what: str,
+    rows: Sequence[Numbers],
+    key: str,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    form: str = ".2%",
 ) -> Fact:
     """The share of all rays for which something is so, with its exact interval."""
     rays = sum(row["rays"] for row in rows)
     count = round(sum(row[key] * row["rays"] for row in rows))
     found = binomial_interval(count, rays)
-    return fact(what, found.value, (found.low, found.high), form=form, **limit)
+    ends = (found.low, found.high)
+    return fact(what, found.value, ends, above=above, below=below, form=form)
 
 
 def _usual(numbers: Numbers) -> list[Numbers]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from nescio.evaluation.compare import Absent
 from nescio_papers import Settings
@@ -58,6 +59,31 @@ def test_without_cifar10_its_rows_say_how_to_get_it(root):
     assert "classes.tsv" in found.why
 
 
+class Counted:
+    """Training images by number alone."""
+
+    train = (range(20), range(20))
+
+
+def test_a_second_round_takes_the_time_of_both(monkeypatch, tmp_path):
+    block, first = blocks.BLOCKS["SVHN"], methods.FIRST_ROUND
+    trained = {}
+
+    def fake(run, folder):
+        column = folder.name
+        trained[column] = len(trained) + 1.0
+        return cells.Trained(column, trained[column])
+
+    monkeypatch.setattr(cells, "timed_training", fake)
+    image = torch.zeros(20, 3, 32, 32, dtype=torch.uint8)
+    data = cells.InData((image, torch.zeros(20)), (image, torch.zeros(20)), 10)
+    settings = Settings(quick=True, folder=tmp_path)
+    found = cells.trained(settings, block, methods.ACET, data)
+    assert list(trained) == ["plain", cells.slug(first), "acet"]
+    assert found.seconds == 2 + 3  # of plain there is a column of its own
+    assert cells.trained(settings, block, methods.CEDA, data).seconds == trained["ceda"]
+
+
 def test_a_column_trains_as_its_recipe_or_its_budget_says(monkeypatch):
     color = blocks.BLOCKS["CIFAR-10"]
     recipe = replace(methods.COLOR, own={methods.ACET: {"epochs": 16, "learning_rate": 0.02}})
@@ -71,6 +97,9 @@ def test_a_column_trains_as_its_recipe_or_its_budget_says(monkeypatch):
     lenet = cells.plan_of(Settings(), blocks.BLOCKS["MNIST"], methods.LENET_ACET)
     assert (lenet.images, lenet.epochs) == (20_000, 4)
     seeds = [len(cells.seeds_of(Settings(), blocks.BLOCKS["MNIST"], n)) for n in ("ACET", "LeNet")]
-    assert seeds == [3, 3]
+    assert seeds == [5, 3]
     assert len(cells.seeds_of(Settings(), color, "ACET")) == 1
+    words = cells.difference(Settings(), blocks.BLOCKS["SVHN"], Counted())
+    assert "ACET: 20 images, 11 epochs from the network of ACET, first round; " in words
+    assert "ACET, first round: 20 images, 26 epochs from the network of plain" in words
     assert budgets.budget(Settings()) is FULL

@@ -197,7 +197,7 @@ def small(folder_of_data):
                 quick, options=options, own={}, seeds={"plain": 2} if name == "MNIST" else {}
             )
             if name != "MNIST":  # these networks have no BatchNorm, and no search from data
-                quick = replace(quick, losses=methods.NUMBERS.losses)
+                quick = replace(quick, losses=methods.MNIST.losses, start=methods.COLOR.start)
             patch.setitem(methods.RECIPES, name, quick)
         yield
 
