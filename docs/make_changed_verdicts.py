@@ -7,6 +7,7 @@ verdict is not that the claim holds, and one that is open where it is open.
 
 import difflib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,21 +45,26 @@ def claims(results: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
 def rows(paper: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """A row for each claim that both have, with different verdicts."""
     old, whole = claims(before), claims(now)
+    left = [key for key in old if key not in whole]
     for key, claim in whole.items():
-        there = key if key in old else reworded(key, old)
+        there = key if key in old else reworded(key, left)
         if there is None:
             continue
         was = old[there]["verdict"]
         was = OLD.get(was, was)
         if was != claim["verdict"]:
-            cells = [f"{paper}, {key[0]}", short(key[2]), was, claim["verdict"], why(claim)]
+            where = f"{paper}, {key[0]} {in_brackets(key[1])}".strip()
+            cells = [where, short(key[2]), was, claim["verdict"], why(claim)]
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def reworded(key: Key, old: Iterable[Key]) -> Key | None:
-    """The claim whose sentence is nearest, of the same part or at least about the same data."""
-    same = [other for other in old if other[0] == key[0]]
+    """The claim whose sentence is nearest, of the same part if there is one, and the same data.
+
+    old: claims that are no longer there as they were.
+    """
     moved = [other for other in old if about(other) in ("", about(key))]
+    same = [other for other in moved if other[0] == key[0]]
     bare = key[2].removesuffix(about(key)).strip()
     longer = next((other for other in same if other[2].startswith(bare)), None)
     if longer is not None:  # one claim that became two
@@ -73,7 +79,13 @@ def reworded(key: Key, old: Iterable[Key]) -> Key | None:
 
 def about(key: Key) -> str:
     """The data that a source or a sentence names in brackets at its end."""
-    return next((text[text.rindex("(") :] for text in key[1:] if text.endswith(")")), "")
+    return in_brackets(key[1]) or in_brackets(key[2])
+
+
+def in_brackets(text: str) -> str:
+    """What stands in brackets at the end of a text, unless it is the year of a paper."""
+    end = text[text.rindex("(") :] if text.endswith(")") else ""
+    return "" if re.search(r"\b\d{4}\)$", end) else end
 
 
 def why(claim: Mapping[str, Any]) -> str:

@@ -85,7 +85,15 @@ def test_claims_that_were_written_otherwise(
 def test_claims_about_other_data_are_others(changed: ModuleType) -> None:
     known = ("p", "table 1 (CIFAR-10)", "There is no difference.")
     assert changed.reworded(("q", "table 1 (SVHN)", "There is no difference."), [known]) is None
+    assert changed.reworded(("p", "table 1 (SVHN)", "There is no difference."), [known]) is None
     assert changed.reworded(("q", "table 1 (CIFAR-10)", "There is no difference."), [known])
+
+
+def test_a_row_names_the_data_and_new_claims_have_none(changed: ModuleType) -> None:
+    before = results("t", old("It is so.", "does not hold", "table (MNIST)"))
+    both = [new("It is so.", 5, source=f"table ({data})") for data in ("MNIST", "SVHN")]
+    (row,) = changed.rows("lecture", before, results("t", *both))
+    assert row.startswith("| lecture, t (MNIST) | It is so. | does not hold | holds | ")
 
 
 def test_long_sentences_end_at_a_word(changed: ModuleType) -> None:

@@ -125,7 +125,8 @@ def acet(
     The OOD inputs are not augmented. Where black edges come into the training images, the network
     learns that black edges are data: use `crops(4, edge="mirror")`.
 
-    Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter.
+    Where all units of a layer are dead the attack has no gradient: it is then `ceda` with jitter,
+    unless `leaking` is set.
 
     base: the loss that the term is added to.
     ood: source of the OOD inputs, in the units of the training inputs.
@@ -152,8 +153,9 @@ def acet(
       cut is most confident in a wrong class.
     finer: each training step draws the length of the attack's steps, from that of `attack` down to
       one `finer` times shorter; 1: always the same.
-    leaking: share of the training steps whose search passes its gradients through dead units, as
-      `attacks.leaking`: a network can hide a confident place behind them.
+    leaking: share of the training steps whose search passes its gradients through dead ReLUs, as
+      `attacks.leaking`: a network can hide a confident place behind them. Of other activations it
+      changes nothing.
     """
     check(base, ood, weight, form or "uniform", share, pool)
     asked = (free, ramp, form, renew, from_data, candidates, finer, leaking)
@@ -251,7 +253,7 @@ def _suited(forward: Forward, plain: Hunt, deep: Hunt) -> Hunt:
     if search.leaking and not search.ascent.steps:
         raise NescioError(
             "leaking gradients guide the steps of a search, and this attack has no step; give one, "
-            "such as attack=Ascent(radius=0.3, steps=8)"
+            "such as attack=Ascent(radius=0.3, steps=8), or steps=8 on the command line"
         )
     return search
 

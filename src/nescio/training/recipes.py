@@ -237,7 +237,7 @@ def acet(
     candidates: number of training inputs of which such a search starts at the one that the network
       misreads most confidently.
     finer: longest step of the attack over the shortest one; None: chosen by the network.
-    leaking: share of the training steps whose attack passes gradients through dead units.
+    leaking: share of the training steps whose attack passes gradients through dead ReLUs.
     weight_decay: factor on the sum of squares of the weights in the loss.
     members: number of networks.
     """

@@ -152,8 +152,9 @@ def _said_of_seeds(numbers: Numbers) -> list[str]:
         columns.setdefault(len(rows[numbers["block"]]["error"]), []).append(name)
     if not columns:
         return []
+    quoted = {n: [f'"{one}"' if "," in one else one for one in c] for n, c in columns.items()}
     means = "; ".join(
-        f"{', '.join(names)}: means of {count} trainings" for count, names in columns.items()
+        f"{', '.join(names)}: means of {count} trainings" for count, names in quoted.items()
     )
     return [
         f"{means}; their intervals have the part of the seeds (Student) and that of the test "
