@@ -185,9 +185,12 @@ def test_leaking_is_told_only_where_it_is_asked_for() -> None:
     assert leaky.description.replace(", leaking=0.5", "") == usual.description
 
 
-def test_leaking_needs_a_step() -> None:
-    with pytest.raises(NescioError, match="no step"):
-        looked_at(plain_net, leaking=0.5)
+@pytest.mark.parametrize("options", [{"leaking": 0.5}, {"finer": 20.0}])
+def test_what_guides_the_steps_needs_some(options) -> None:
+    (name,) = options
+    with pytest.raises(NescioError, match=rf"{name} is about .* no step; .*-o steps=8"):
+        looked_at(plain_net, **options)
+    assert len(looked_at(normalized, **options)[0]) == 9
 
 
 def test_searches_start_at_training_inputs_cut_into_the_ball() -> None:

@@ -51,6 +51,7 @@ from nescio.nets.stack import Forward
 POOL = 3000  # inputs that take turns
 STEPS, RENEW, FROM_DATA = 8, 16, 0.5  # of networks with BatchNorm
 LARGEST, FINER = 1 / 8, 20.0  # their longest step, as a share of the radius; the shortest
+STEPPED = "an attack with steps, attack=Ascent(radius=0.3, steps=8), or -o steps=8 in the command"
 
 Odds = Callable[[Tensor, Tensor | None], Tensor]  # of inputs, and the classes they show
 
@@ -248,13 +249,14 @@ def _suited(forward: Forward, plain: Hunt, deep: Hunt) -> Hunt:
     if search.candidates > 1 and not search.from_data:
         raise NescioError(
             f"candidates={search.candidates} chooses among starts at training inputs, and no "
-            "search starts there; give from_data= and an attack with steps, or leave it out"
+            f"search starts there; give from_data= and {STEPPED}, or leave it out"
         )
-    if search.leaking and not search.ascent.steps:
-        raise NescioError(
-            "leaking gradients guide the steps of a search, and this attack has no step; give one, "
-            "such as attack=Ascent(radius=0.3, steps=8), or steps=8 on the command line"
-        )
+    for name, asked in (("leaking", search.leaking), ("finer", search.finer != 1)):
+        if asked and not search.ascent.steps:
+            raise NescioError(
+                f"{name} is about the steps of a search, and this attack has no step; give "
+                f"{STEPPED}"
+            )
     return search
 
 
@@ -276,8 +278,8 @@ def _begun(
     radius = search.ascent.reach
     if search.from_data and not search.ascent.steps:
         raise NescioError(
-            "from_data starts searches at the data, and this attack has no step to move them: give "
-            "one, such as attack=Ascent(radius=0.3, steps=8)"
+            "from_data starts searches at the data, and this attack has no step to move them; give "
+            f"{STEPPED}"
         )
     count, features = center[0].flatten(1).shape
     numbers = [torch.rand(1 + features, count, generator=g) for g in rng.generators("fresh")]
