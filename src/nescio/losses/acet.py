@@ -178,8 +178,7 @@ def acet(
             raise _too_few(turn.index.shape[1], size, ood)
         center = draw(ood, turn.index, batch)
         _check_box(ascent, batch, center, ood.name)
-        shown: Tensor | None = None
-        odds = _odds(base.head, forward)
+        odds = _odds(base.head, forward, leaks=search.leaks(rng.seed, batch.step))
         if keep:
             warm = perturbations(batch, rng, name, size, ascent.reach)
             nearest = ascent.projection(center, lead=2, scale=scale)
@@ -187,9 +186,8 @@ def acet(
             shown = None if new is None else _shown(batch, name, size, turn, new)
             start = nearest(center + moves)
         else:
-            start = random_start(ascent, center, rng, scale)
-        raised = leaky(odds) if search.leaks(rng.seed, batch.step) else odds
-        result = _searched(ascent, raised, center, start, scale, shown)
+            start, shown = random_start(ascent, center, rng, scale), None
+        result = _searched(ascent, odds, center, start, scale, shown)
         if keep:
             warm.store(turn.slot, result - center)
         if search.free:
@@ -339,14 +337,17 @@ def _shown(batch: Batch, name: str, size: int, turn: Turns, new: Tensor) -> Tens
     return known
 
 
-def _odds(head: Head, forward: Forward) -> Odds:
-    """Log-odds of the most probable class that an input does not show, in evaluation mode."""
+def _odds(head: Head, forward: Forward, *, leaks: bool) -> Odds:
+    """Log-odds of the most probable class that an input does not show, in evaluation mode.
+
+    leaks: whether their gradient passes dead ReLUs.
+    """
     frozen = forward.frozen()
 
     def odds(x: Tensor, shown: Tensor | None) -> Tensor:
         return top_odds(head.logits(frozen(x)), shown)
 
-    return odds
+    return leaky(odds) if leaks else odds
 
 
 def _searched(
