@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, OPEN, Fact
+from nescio_papers.kit.records import OLD_WORDS
 
 DOCS = Path(__file__).parent
 PAPERS = {
@@ -26,7 +27,6 @@ PAPERS = {
     "uci": "tables",
 }
 DECIDES = {HOLDS: HOLDS, IN_PART: FAILS, FAILS: FAILS, NOT_REACHED: FAILS, OPEN: OPEN}
-OLD = {"partly": IN_PART, "fails": FAILS}
 HEAD = "| where | claim | before | now | why |\n|---|---|---|---|---|\n"
 MOST = 91  # characters of a sentence
 ALIKE, NEARLY = 0.6, 0.75  # sentences of one part that are the same claim, and of two parts
@@ -50,8 +50,7 @@ def rows(paper: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Itera
         there = key if key in old else reworded(key, left)
         if there is None:
             continue
-        was = old[there]["verdict"]
-        was = OLD.get(was, was)
+        was = OLD_WORDS.get(old[there]["verdict"], old[there]["verdict"])
         if was != claim["verdict"]:
             where = f"{paper}, {key[0]} {in_brackets(key[1])}".strip()
             cells = [where, short(key[2]), was, claim["verdict"], why(claim)]
