@@ -340,6 +340,8 @@ def test_the_weight_grows() -> None:
         ({"renew": -1}, "renew"),
         ({"finer": 0.5}, "finer"),
         ({"leaking": 1.5}, "leaking"),
+        ({"leaking": "half"}, "leaking is a share, from 0 to 1, got 'half'"),
+        ({"leaking": None}, "leaking"),
         ({"candidates": 0}, "candidates"),
         ({"candidates": 2.0}, "candidates"),
         ({"renew": 2.5}, "renew"),

@@ -402,8 +402,8 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
         "weight_ramp": weight_ramp, "from_data": search.from_data, "leaking": search.leaking
     }  # fmt: skip
     for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise NescioError(f"{name} is a share, from 0 to 1, got {share}")
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise NescioError(f"{name} is a share, from 0 to 1, got {share!r}")
     if not 1 <= search.finer < math.inf:
         raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
     many = search.candidates
