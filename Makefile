@@ -23,8 +23,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/nescio audit || [ $$? -eq 2 ]  # 2: attention, as for every ReLU network
 
+# Tests start many processes: what they import is compiled once, also where bytecode is not wanted.
 test: $(READY)
-	$(BIN)/python -m pytest
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
 check: $(READY)
 	$(BIN)/ruff format $(if $(CI),--check) .

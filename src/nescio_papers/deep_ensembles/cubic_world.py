@@ -48,7 +48,7 @@ def regressor(
     *,
     loss: Loss | None = None,
     members: int = 6,
-    steps: int = 600,
+    steps: int,
     batch_size: int | None = None,
     seed: int = 0,
     make: Callable[[], nn.Module] | None = None,
@@ -97,6 +97,11 @@ def plain_loss() -> Loss:
     return losses.nll(heads.gaussian())
 
 
+def training_steps(settings: Settings) -> int:
+    """How many steps a training on the cubic takes."""
+    return 150 if settings.quick else 600
+
+
 @cache
 def cubic_runs(
     settings: Settings, adversarial: bool = False
@@ -106,7 +111,9 @@ def cubic_runs(
     results = []
     for seed in seeds(settings, 2 if settings.quick else 10):
         data = cubic(seed=seed)
-        results.append((data, regressor(data, loss=loss, seed=seed)))
+        results.append(
+            (data, regressor(data, loss=loss, steps=training_steps(settings), seed=seed))
+        )
     return tuple(results)
 
 

@@ -13,7 +13,7 @@ from nescio import losses
 from nescio.core import DoubleExponential, Regression, heads
 from nescio.data import Dataset
 from nescio.report.plots.look import GRAY, WIDTH, add_title, with_look
-from nescio_papers.deep_ensembles.cubic_world import EDGE, NOISE, regressor
+from nescio_papers.deep_ensembles.cubic_world import EDGE, NOISE, regressor, training_steps
 from nescio_papers.deep_ensembles.figures import dots
 from nescio_papers.deep_ensembles.worlds import seeds
 from nescio_papers.kit import Claim, Findings, Sample, Settings, judged, sample, table
@@ -84,11 +84,12 @@ def coverage(result: Regression, y: Tensor, share: float) -> float:
 
 def _measured(settings: Settings, noise: str, density: str) -> dict[str, Sample]:
     rows = []
-    for seed in seeds(settings, 3 if settings.quick else 10):
+    for seed in seeds(settings, 2 if settings.quick else 10):
         data = Dataset(
             name="cubic", train=noisy_cubic(seed, noise), validation=None, test=None, classes=None
         )
-        result = regressor(data, loss=losses.nll(getattr(heads, density)()), seed=seed)
+        loss = losses.nll(getattr(heads, density)())
+        result = regressor(data, loss=loss, steps=training_steps(settings), seed=seed)
         x, y = noisy_cubic(seed, noise, 1000)
         rows.append(_row(result(x), x, y))
     return {key: sample(row[key] for row in rows) for key in rows[0]}

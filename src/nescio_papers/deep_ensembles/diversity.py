@@ -18,6 +18,7 @@ from nescio_papers.deep_ensembles.cubic_world import (
     cubic_net,
     regressor,
     strip,
+    training_steps,
 )
 from nescio_papers.deep_ensembles.figures import dots
 from nescio_papers.deep_ensembles.spiral import corrected, scores
@@ -33,8 +34,8 @@ TEXT = """\
 initial weights for all, mini-batches in each member's own order. *Bootstrap*: the same initial
 weights, full batch, each member on its own sample with replacement. *Shuffled full batch* is what
 the practical's code does besides: the same initial weights, all points, in another order, which
-changes nothing but rounding. Six networks on the cubic (600 steps each way) and four on the spiral
-({points} points an arm).
+changes nothing but rounding. Six networks on the cubic ({steps} steps each way) and four on the
+spiral ({points} points an arm).
 
 """
 Rows = dict[str, dict[str, Sample]]
@@ -45,7 +46,8 @@ def run(settings: Settings) -> Findings:
     repeats = seeds(settings, 2 if settings.quick else 8)
     ways = (*WAYS, SHUFFLED)
     each = settings.engine_of(1).in_order
-    cubics = _rows({way: list(each(partial(_cubic, way), repeats)) for way in ways})
+    one = {way: partial(_cubic, way, steps=training_steps(settings)) for way in ways}
+    cubics = _rows({way: list(each(one[way], repeats)) for way in ways})
     own = {way: partial(_spiral, way, settings=settings) for way in WAYS}
     spirals = _rows({way: list(each(own[way], repeats[:3])) for way in WAYS})
     numbers = {
@@ -63,7 +65,7 @@ def run(settings: Settings) -> Findings:
         figures={"diversity.png": _figure(cubics, spirals, settings)},
         captions={"diversity.png": caption},
         claims=judged(settings, _claims(cubics, spirals)),
-        text=TEXT.format(points=POINTS) + _table(cubics, spirals),
+        text=TEXT.format(steps=training_steps(settings), points=POINTS) + _table(cubics, spirals),
     )
 
 
@@ -77,9 +79,9 @@ def same_start(make: Callable[[], nn.Module], seed: int) -> Callable[[], nn.Modu
     return factory
 
 
-def _cubic(way: str, seed: int) -> dict[str, float]:
+def _cubic(way: str, seed: int, steps: int) -> dict[str, float]:
     data, (x, y) = cubic(seed=seed), cubic_held_out(seed)
-    said = _cubic_members(way, data, seed)
+    said = _cubic_members(way, data, seed, steps)
     fresh, on, off = said(x), said(strip(0, EDGE)), said(strip(EDGE, 6))
     return {
         "spread_on": on.epistemic.sqrt().mean().item(),
@@ -88,18 +90,21 @@ def _cubic(way: str, seed: int) -> dict[str, float]:
     }
 
 
-def _cubic_members(way: str, data: Dataset, seed: int) -> Callable[[torch.Tensor], Regression]:
+def _cubic_members(
+    way: str, data: Dataset, seed: int, steps: int
+) -> Callable[[torch.Tensor], Regression]:
     same = same_start(cubic_net, seed)
     if way == SHUFFLED:
         orders = [torch.randperm(40, generator=generator(seed, "shuffle", m)) for m in range(6)]
         alone = [
-            regressor(_shuffled(data, order), make=same, members=1, seed=seed) for order in orders
+            regressor(_shuffled(data, order), make=same, members=1, steps=steps, seed=seed)
+            for order in orders
         ]
         return lambda x: type(alone[0](x)).pool([one(x) for one in alone])
     make = cubic_net if way in ("initialization", "all three") else same
     size = 10 if way in ("batch order", "all three") else None
     bootstrap = way in ("bootstrap", "all three")
-    return regressor(data, make=make, batch_size=size, bootstrap=bootstrap, seed=seed)
+    return regressor(data, make=make, batch_size=size, bootstrap=bootstrap, steps=steps, seed=seed)
 
 
 def _shuffled(data: Dataset, order: torch.Tensor) -> Dataset:
@@ -135,9 +140,9 @@ def _spiral_members(way: str, data: Dataset, seed: int, settings: Settings) -> M
     make = spiral_net if own else same_start(spiral_net, seed)
     bootstrap = way in ("bootstrap", "all three")
     if way in ("initialization", "bootstrap"):
-        steps = 40 if settings.quick else 300
+        steps = 20 if settings.quick else 300
         return corrected(data, seed, steps, make=make, bootstrap=bootstrap)
-    epochs = 10 if settings.quick else 40
+    epochs = 5 if settings.quick else 40
     return classifier(data, make=make, epochs=epochs, bootstrap=bootstrap, seed=seed)
 
 

@@ -13,7 +13,14 @@ from torch import Tensor
 from nescio.core import Classification, Regression, generator, mutual_information
 from nescio.data import cubic, spiral
 from nescio.report.plots.look import GRAY, WIDTH, add_title, line, with_look
-from nescio_papers.deep_ensembles.cubic_world import EDGE, NOISE, cubic_held_out, regressor, strip
+from nescio_papers.deep_ensembles.cubic_world import (
+    EDGE,
+    NOISE,
+    cubic_held_out,
+    regressor,
+    strip,
+    training_steps,
+)
 from nescio_papers.deep_ensembles.density import coverage
 from nescio_papers.deep_ensembles.spiral import scores
 from nescio_papers.deep_ensembles.spiral_world import classifier, says, square
@@ -32,10 +39,10 @@ Row = dict[str, float]
 
 def run(settings: Settings) -> Findings:
     """Scores and uncertainties of both worlds by the number of members."""
-    repeats = seeds(settings, 3 if settings.quick else 8)
+    repeats = seeds(settings, 2 if settings.quick else 8)
     engine = settings.engine_of(1)
-    cubics = list(engine.in_order(_cubic, repeats))
-    epochs = 10 if settings.quick else 20
+    cubics = list(engine.in_order(partial(_cubic, steps=training_steps(settings)), repeats))
+    epochs = 4 if settings.quick else 20
     one = partial(_spiral, epochs=epochs, settings=settings)
     spirals = list(engine.in_order(one, repeats[: 1 if settings.quick else 3]))
     result = {"regression": _joined(cubics), "spiral": _joined(spirals)}
@@ -81,9 +88,9 @@ def _averaged(measure: Callable[[list[int]], Row], seed: int) -> dict[int, Row]:
     return results
 
 
-def _cubic(seed: int) -> dict[int, Row]:
+def _cubic(seed: int, steps: int) -> dict[int, Row]:
     data, (x, y) = cubic(seed=seed), cubic_held_out(seed)
-    trained = regressor(data, members=max(SIZES), seed=seed)
+    trained = regressor(data, members=max(SIZES), steps=steps, seed=seed)
     off = strip(EDGE, 6)
     noise = torch.randn(off.shape, generator=generator(seed, "beyond"))
     fresh, beyond, target = trained(x), trained(off), off**3 + NOISE * noise

@@ -119,7 +119,7 @@ def run(settings: Settings) -> Findings:
 
 
 def _epochs(settings: Settings) -> int:
-    return 60 if settings.quick else 300
+    return 30 if settings.quick else 300
 
 
 @cache

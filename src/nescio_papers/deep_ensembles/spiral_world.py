@@ -72,9 +72,9 @@ def says(model: Model, x: Tensor) -> Classification:
 def spiral_runs(settings: Settings, adversarial: bool = False) -> tuple[tuple[Dataset, Model], ...]:
     """Four networks on each of several draws of the spiral, in mini-batches: quicker, as good."""
     results = []
-    for seed in seeds(settings, 3 if settings.quick else 5):
+    for seed in seeds(settings, 2 if settings.quick else 5):
         data = spiral(seed=seed)
-        epochs = 10 if settings.quick else 40
+        epochs = 5 if settings.quick else 40
         model = classifier(data, loss=spiral_loss(adversarial), epochs=epochs, seed=seed)
         results.append((data, model))
     return tuple(results)

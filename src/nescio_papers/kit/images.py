@@ -69,15 +69,19 @@ def all_images(
     return InData(spread(dataset.train, train), spread(dataset.test, test), dataset.classes)
 
 
-def ood_images(source: OODSet) -> "tuple[Tensor, Tensor] | Absent":
-    """Training and test images of an OOD set, changed to shape; or what is missing."""
+def ood_images(source: OODSet, most: int | None = None) -> "Tensor | Absent":
+    """Test images of an OOD set in the shape of the data, at even distances, or what is missing.
+
+    most: images at most; None: all.
+    """
     from nescio.evaluation.compare import Absent
 
     dataset = loaded(source.data, **source.options)
     if isinstance(dataset, Absent):
         return dataset
     assert dataset.test is not None
-    return source.change(dataset.train[0]), source.change(dataset.test[0])
+    x = dataset.test[0]
+    return source.change(x if most is None else evenly(x, most))
 
 
 def loaded(name: str, **options: Any) -> "Dataset | Absent":

@@ -174,15 +174,15 @@ def _budget(
     if budget == PAPER:
         return {"epochs": 20, "patience": 5, "learning_rate": rate}
     if loss is None:
-        epochs, patience = (250, 20) if settings.quick else (400, 30)
+        epochs, patience = (80, 10) if settings.quick else (400, 30)
         return {"epochs": epochs, "patience": patience, "learning_rate": rate}
     if rate == RATE_OF_BAYES:
         return {
-            "epochs": 60 if settings.quick else 150,
+            "epochs": 20 if settings.quick else 150,
             "learning_rate": rate,
             "schedule": "cosine",
         }
-    return {"epochs": 60 if settings.quick else 100, "learning_rate": 0.02, "schedule": "cosine"}
+    return {"epochs": 20 if settings.quick else 100, "learning_rate": 0.02, "schedule": "cosine"}
 
 
 def choose(model: Model, which: Sequence[int]) -> Model:

@@ -79,7 +79,7 @@ def search(settings: Settings) -> Findings:
         model: random_search(
             model,
             folder / model,
-            trials=3 if settings.quick else TRIALS[model],
+            trials=2 if settings.quick else TRIALS[model],
             workers=workers,
             seed=seed,
             epochs=EPOCHS,

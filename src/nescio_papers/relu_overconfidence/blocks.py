@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from nescio.data import OODSource, crop, gray
 from nescio.data.ood import paper_noise
 from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, evenly, ood_images
+from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, ood_images
 from nescio_papers.relu_overconfidence.budgets import Budget
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -108,7 +106,9 @@ def probes(block: Block, in_dist: InData, budget: Budget, settings: Settings) ->
     """The rows of a block beside the in-distribution data, as `nescio.compare` takes them."""
     from nescio.evaluation.compare import Absent, AdversarialNoise, AdversarialSamples
 
-    rows: dict[str, Any] = {row: ood_test(source, budget.test) for row, source in block.ood.items()}
+    rows: dict[str, Any] = {
+        row: ood_images(source, budget.test) for row, source in block.ood.items()
+    }
     if isinstance(rows.get("EMNIST"), Absent):
         del rows[EMNIST_STRICT]
     elif "EMNIST" in rows:
@@ -134,11 +134,3 @@ def probes(block: Block, in_dist: InData, budget: Budget, settings: Settings) ->
 def unseen_noise(in_dist: InData, settings: Settings) -> OODSource:
     """The paper's noise from another seed than that of the training."""
     return paper_noise(in_dist.train[0], seed=settings.seed + UNSEEN)
-
-
-def ood_test(source: OODSet, most: int) -> "Tensor | Absent":
-    """Test images of an OOD set, at even distances, or what is missing."""
-    from nescio.evaluation.compare import Absent
-
-    images = ood_images(source)
-    return images if isinstance(images, Absent) else evenly(images[1], most)

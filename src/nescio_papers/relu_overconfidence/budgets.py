@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nescio_papers.kit import Settings, full_and_quick, size
+from nescio_papers.kit import Settings, full_and_quick, photographs, size
 from nescio_papers.relu_overconfidence.methods import ACET_40, LABELS, LENET, LENET_ACET
 
 Sizes = Mapping[str, int]  # by block
@@ -29,19 +29,19 @@ def _stated(lenet: Stated, forty: Stated, labels: Stated) -> Mapping[str, Stated
 class Budget:
     """The sizes of a run; the paper's where it can be."""
 
-    train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(1000, 200))  # images at most
-    epochs: Sizes = size(_by_block(8, 40), quick=_by_block(1, 1))
+    train: Sizes = size(_by_block(60_000, 20_000), quick=_by_block(500, 100))  # images at most
+    epochs: Sizes = size(_by_block(8, photographs.EPOCHS), quick=_by_block(1, 1))
     stated: Mapping[str, Stated] = size(
         _stated(Stated(20_000, 4), Stated(10_000, 5), Stated(20_000, 6)),
-        quick=_stated(Stated(200, 1), Stated(200, 1), Stated(200, 1)),
+        quick=_stated(Stated(100, 1), Stated(100, 1), Stated(100, 1)),
     )  # by column
     seeds: int = size(5, quick=1)  # trainings of a column at most
     batch: int = size(128, quick=32)
-    test: int = size(10_000, quick=200)  # in-distribution images, and of each OOD set, at most
-    attacked: Sizes = size(_by_block(300, 150), quick=_by_block(10, 4))  # under each attack
-    noise_steps: int = size(200, quick=10)  # of the attack on noise
+    test: int = size(10_000, quick=100)  # in-distribution images, and of each OOD set, at most
+    attacked: Sizes = size(_by_block(300, 150), quick=_by_block(5, 3))  # under each attack
+    noise_steps: int = size(200, quick=5)  # of the attack on noise
     halving_steps: int = size(20, quick=3)  # of each other attack of the strong judge
-    sample_steps: int = size(80, quick=10)  # of the attack on test images
+    sample_steps: int = size(80, quick=5)  # of the attack on test images
     resamples: int = size(1000, quick=200)  # for intervals
     rays: Sizes = size(_by_block(500, 0), quick=_by_block(50, 0))  # of table 2, exact factors
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
@@ -49,7 +49,7 @@ class Budget:
     example_steps: int = size(40, quick=20)  # of the attack on them
     cost_seeds: int = size(3, quick=2)
     cost_attacked: int = size(400, quick=10)  # images under the judge of that comparison
-    timed: int = size(10_000, quick=300)  # images of a timed epoch
+    timed: int = size(10_000, quick=100)  # images of a timed epoch
     repeats: int = size(3, quick=2)  # of a timing
 
 

@@ -12,6 +12,7 @@ from nescio.data import OODSource
 from nescio.data.augmentation import crops, mirrors
 from nescio.data.ood import mixture, paper_noise, patches, shapes, stored, strokes
 from nescio.losses import Loss
+from nescio_papers.kit import photographs
 
 PLAIN, CEDA, ACET = "plain", "CEDA", "ACET"
 NO_DECAY, LABELS = "plain, no decay", "adversarial labels"
@@ -146,7 +147,7 @@ MNIST = Recipe(
     nets=dict.fromkeys((LENET, LENET_ACET), nets.lenet),
     seeds={**dict.fromkeys(MNIST_COLUMNS, 3), **dict.fromkeys((PLAIN, CEDA, ACET), 5)},
 )
-COLOR_DECAY = 2.5e-4  # half of the paper's 5e-4, which torch's optimizers call the same decay
+COLOR_DECAY = photographs.DECAY  # half of the paper's 5e-4, torch's optimizers call it the same
 TUNED: Mapping[str, Any] = {
     "learning_rate": 0.05,
     "augment": [crops(4, edge="mirror"), mirrors()],
@@ -155,14 +156,8 @@ COLOR = Recipe(
     words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
     "network, with the uniform form of the term, and crops without black edges; ACET sees noise as "
     "it is beside attacked noise, and its attack continues from visit to visit",
-    net=nets.resnet,
-    options={
-        "optimizer": "sgd",
-        "learning_rate": 0.1,
-        "schedule": "cosine",
-        "augment": [crops(4), mirrors()],
-        "precision": "bfloat16",
-    },
+    net=photographs.residual_network,
+    options=photographs.OPTIONS,
     losses={
         PLAIN: on_data(decay=COLOR_DECAY),
         CEDA: on_noise(losses.ceda, decay=COLOR_DECAY, share=0.5, form="uniform"),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,8 +13,20 @@ from nescio.core import Categorical, Classification, NescioError
 from nescio.core.registry import calibrators
 from nescio.evaluation.compare import Absent
 from nescio.metrics import Reliability
+from nescio.models.model import Model
 from nescio.report.plots.reliability_plot import reliability_diagram
-from nescio_papers.kit import A_SHARE, Claim, Comparison, Findings, InData, Settings, slug, table
+from nescio_papers.kit import (
+    A_SHARE,
+    Claim,
+    Comparison,
+    Findings,
+    InData,
+    Settings,
+    photographs,
+    slug,
+    spread,
+    table,
+)
 from nescio_papers.robust_deep_learning.networks import trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 from nescio_papers.robust_deep_learning.stored_facts import between, learned, less
@@ -21,6 +34,7 @@ from nescio_papers.robust_deep_learning.stored_facts import between, learned, le
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
 DATA = ("MNIST", "CIFAR-10")
+PHOTOGRAPHS = ("CIFAR-10",)
 HELD = 10  # every tenth training image calibrates
 BEFORE, USUAL = "before", "temperature"
 COLUMNS = {
@@ -87,12 +101,28 @@ def held_out(in_dist: InData) -> tuple[InData, tuple[torch.Tensor, torch.Tensor]
     return InData((x[~held], y[~held]), in_dist.test, in_dist.classes), (x[held], y[held])
 
 
+def network_of(settings: Settings, name: str, shown: InData) -> Model:
+    """The network of a data set: a small one for digits, ResNet-20 for photographs."""
+    sizes = budget(settings)
+    if name not in PHOTOGRAPHS:
+        return trained(settings, PART, slug(name), shown, epochs=sizes.epochs[name])
+    return trained(
+        settings,
+        PART,
+        slug(name),
+        replace(shown, train=spread(shown.train, sizes.residual_images)),
+        epochs=sizes.residual_epochs,
+        loss=photographs.plain_loss(),
+        make=lambda in_dist: photographs.residual_network(in_dist.shape, in_dist.classes),
+        **photographs.OPTIONS,
+    )
+
+
 def _calibrated(
     settings: Settings, name: str, in_dist: InData
 ) -> tuple[dict[str, Any], dict[str, Reliability]]:
     shown, held = held_out(in_dist)
-    epochs = budget(settings).epochs[name]
-    model = trained(settings, PART, slug(name), shown, epochs=epochs)
+    model = network_of(settings, name, shown)
     there, labels = _answers(model(held[0])), held[1]
     test, truth = _answers(model(in_dist.test[0])), in_dist.test[1]
     rows: dict[str, Any] = {BEFORE: _row(test, truth, settings)}
@@ -169,7 +199,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
             sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
             facts=[between("ECE", before, above=POOR, form=".2%", within=A_SHARE)],
             needs=needs,
-            note=f"badly calibrated: an ECE above {100 * POOR:g} %; the network is small",
+            note=f"badly calibrated: an ECE above {100 * POOR:g} %; {_which(name)}",
         ),
         Claim(
             source=SOURCE,
@@ -182,6 +212,11 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
             note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",
         ),
     ]
+
+
+def _which(name: str) -> str:
+    """Which network it is."""
+    return "ResNet-20" if name in PHOTOGRAPHS else "the network is small"
 
 
 def _ece(row: Numbers) -> Numbers:

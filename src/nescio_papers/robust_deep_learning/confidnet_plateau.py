@@ -33,7 +33,7 @@ from nescio_papers.kit import (
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.stores import slug
 from nescio_papers.robust_deep_learning import failure
-from nescio_papers.robust_deep_learning.calibrating import held_out
+from nescio_papers.robust_deep_learning.calibrating import PHOTOGRAPHS, held_out, network_of
 from nescio_papers.robust_deep_learning.confidnet_words import (
     FIGURE,
     ONE,
@@ -45,6 +45,7 @@ from nescio_papers.robust_deep_learning.confidnet_words import (
     rise,
 )
 from nescio_papers.robust_deep_learning.networks import weights_digest
+from nescio_papers.robust_deep_learning.sets import budget
 
 PART = "confidnet"
 BATCH = 128
@@ -55,11 +56,7 @@ PIECE = 2000  # inputs at a time, where nothing is learned
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(60_000, quick=600)
-    test: int = size(10_000, quick=200)
-    epochs: Mapping[str, int] = size(
-        {"MNIST": 10, "CIFAR-10": 12}, quick={"MNIST": 3, "CIFAR-10": 1}
-    )
+    epochs: int = size(10, quick=3)  # of the network for digits
     heads: tuple[int, ...] = size((400, 400, 400, 400), quick=(16, 16))
     most: int = size(200, quick=2)  # epochs of stage one at most
     patience: int = size(20, quick=1)
@@ -116,7 +113,8 @@ def run(settings: Settings) -> Findings:
 
 
 def _findings(settings: Settings, sizes: Budget, block: failure.Block) -> Findings:
-    in_dist = all_images(block.data, train=sizes.train, test=sizes.test)
+    images = budget(settings)  # as in the part `calibration`, whose network for photographs it is
+    in_dist = all_images(block.data, train=images.train, test=images.test)
     if isinstance(in_dist, Absent):
         return absent(block.name, in_dist.why)
     model = _network(settings, sizes, block, in_dist)
@@ -132,12 +130,14 @@ def _findings(settings: Settings, sizes: Budget, block: failure.Block) -> Findin
 
 
 def _network(settings: Settings, sizes: Budget, block: failure.Block, in_dist: InData) -> Model:
-    """The network of the part `failure`, without a tenth of its training images."""
+    """That of `calibration` for photographs, of `failure` for digits, without a tenth of them."""
     shown, _ = held_out(in_dist)
+    if block.name in PHOTOGRAPHS:
+        return network_of(settings, block.name, shown)
     return train(
         block.net(in_dist, failure.budget(settings)),
         shown.train,
-        epochs=sizes.epochs[block.name],
+        epochs=sizes.epochs,
         batch_size=BATCH,
         schedule="cosine",
         seed=settings.seed,

@@ -109,7 +109,7 @@ def _signs(settings: Settings, digits: InData) -> Findings:
 
 def _widths(settings: Settings, digits: InData) -> Findings:
     other = ood_images(OODSet(data="fashion_mnist", options=WHOLE))
-    ood: Tensor | None = None if isinstance(other, Absent) else other[1]
+    ood: Tensor | None = None if isinstance(other, Absent) else other
     found = generalization_widths.sweeps(settings, digits, ood)
     sizes = generalization_widths.budget(settings)
     text = (

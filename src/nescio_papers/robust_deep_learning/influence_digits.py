@@ -50,11 +50,11 @@ SHOWN = 6  # helpful and harmful images
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(2000, quick=200)  # images of logistic regression
-    small: int = size(1500, quick=100)  # images of the convolutional network
-    test: int = size(10_000, quick=500)
-    removed: int = size(50, quick=6)  # images left out of logistic regression
-    fewer: int = size(50, quick=4)  # and of the convolutional network
+    train: int = size(2000, quick=100)  # images of logistic regression
+    small: int = size(1500, quick=60)  # images of the convolutional network
+    test: int = size(10_000, quick=200)
+    removed: int = size(50, quick=4)  # images left out of logistic regression
+    fewer: int = size(50, quick=3)  # and of the convolutional network
     iterations: int = size(5000, quick=200)  # of L-BFGS, at most
     limit: float = size(1e-6, quick=1.0)  # the largest gradient norm
 

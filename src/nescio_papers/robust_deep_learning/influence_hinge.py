@@ -57,9 +57,9 @@ ONE, SEVEN = 1, 7
 class Budget:
     """The sizes of a run."""
 
-    images: int = size(10_000, quick=1000)  # of all digits, of which about a fifth is 1 or 7
-    test: int = size(10_000, quick=1000)
-    removed: int = size(50, quick=6)
+    images: int = size(10_000, quick=500)  # of all digits, of which about a fifth is 1 or 7
+    test: int = size(10_000, quick=500)
+    removed: int = size(50, quick=4)
     iterations: int = size(5000, quick=200)
     limit: float = size(1e-6, quick=1.0)
 

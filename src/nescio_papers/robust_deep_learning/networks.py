@@ -32,8 +32,12 @@ def trained(
     rate: float = RATE,
     loss: Loss | None = None,
     make: Callable[[InData], nn.Module] | None = None,
+    **options: Any,
 ) -> Model:
-    """Small convolutional networks on a block, or those of `make`, trained once and kept."""
+    """Small convolutional networks on a block, or those of `make`, trained once and kept.
+
+    options: other options of `nescio.train`.
+    """
 
     def small(in_dist: InData) -> nn.Module:
         return nets.small_cnn(in_dist.shape, in_dist.classes, dropout=dropout)
@@ -45,12 +49,11 @@ def trained(
         members=members,
         epochs=epochs,
         batch_size=budget(settings).batch,
-        learning_rate=rate,
-        schedule="cosine",
         seed=settings.seed,
         run=folder_of(settings, part) / name,
         checkpoint_seconds=60,
         progress=False,
+        **{"learning_rate": rate, "schedule": "cosine", **options},
     )
 
 

@@ -52,6 +52,8 @@ JUDGES = {
     "stability": "stability_checks:judge",
 }
 
+READS = {"confidnet": ("calibration",)}
+
 
 @experiments.register
 def robust_deep_learning() -> Experiment:
@@ -65,6 +67,6 @@ def robust_deep_learning() -> Experiment:
         "(2017)",
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
-        parts=deferred_parts(__name__, PARTS, JUDGES),
+        parts=deferred_parts(__name__, PARTS, JUDGES, reads=READS),
         unpublished=("detectors", "recurrent", "generalization", "stability"),
     )

@@ -27,7 +27,7 @@ class Budget:
 
     train: int | None = size(None, quick=16)  # frames; None: all
     test: int | None = size(None, quick=4)
-    epochs: int = size(40, quick=20)
+    epochs: int = size(40, quick=8)
     width: int = size(32, quick=4)
     passes: int = size(50, quick=3)
     resamples: int = size(100, quick=100)

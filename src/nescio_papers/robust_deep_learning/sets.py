@@ -9,9 +9,10 @@ from torch import Tensor
 from nescio.data import OODSource, color, crop, gray, pad
 from nescio.data.ood import another, paper_noise, stored
 from nescio.evaluation.compare import Absent
+from nescio_papers.kit import photographs
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.experiment import Settings
-from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, evenly, ood_images
+from nescio_papers.kit.images import UNSEEN, WHOLE, InData, OODSet, all_images, evenly, loaded
 
 NOISE = "noise"
 Sizes = Mapping[str, int]  # by block
@@ -32,11 +33,13 @@ class Block:
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(60_000, quick=1000)  # images at most
+    train: int = size(60_000, quick=500)  # images at most
     test: int = size(10_000, quick=150)  # images at most, of each set
     epochs: Sizes = size(EPOCHS, quick=dict.fromkeys(EPOCHS, 1))
     exposed_epochs: Sizes = size(EXPOSED, quick=dict.fromkeys(EXPOSED, 1))  # to outliers
-    out: int = size(20_000, quick=500)  # images of an OOD set at most that a training sees
+    residual_images: int = size(60_000, quick=100)  # of a residual network, at most
+    residual_epochs: int = size(photographs.EPOCHS, quick=1)
+    out: int = size(20_000, quick=200)  # images of an OOD set at most that a training sees
     batch: int = size(128, quick=50)
     seeds: int = size(3, quick=2)
     example_seeds: int = size(5, quick=2)  # networks of the lecture's example
@@ -117,8 +120,7 @@ def ood_data(block: Block, in_dist: InData, sizes: Budget, seed: int) -> dict[st
     """OOD sets to test on, as `compare` takes them; noise is the last."""
     rows: dict[str, Any] = {}
     for name, source in block.ood.items():
-        images = _parts(source)
-        rows[name] = images if isinstance(images, Absent) else evenly(images[1], sizes.test)
+        rows[name] = _images(source, sizes.test, shown=False)
     return {**rows, NOISE: (paper_noise(in_dist.train[0], seed=seed + UNSEEN), sizes.test)}
 
 
@@ -135,8 +137,7 @@ def shown_data(
 
 def shown_images(block: Block, name: str, most: int) -> Tensor | Absent:
     """At most `most` images of an OOD set, none of which is tested on."""
-    images = _parts(block.ood[name])
-    return images if isinstance(images, Absent) else evenly(images[0], most)
+    return _images(block.ood[name], most, shown=True)
 
 
 def near(block: Block) -> tuple[str, ...]:
@@ -144,9 +145,13 @@ def near(block: Block) -> tuple[str, ...]:
     return tuple(name for name, source in block.ood.items() if source.near)
 
 
-def _parts(source: OODSet) -> tuple[Tensor, Tensor] | Absent:
-    """Training and test images; of a set that has only one of them, every other image each."""
-    images = ood_images(source)
-    if isinstance(images, Absent) or len(images[0]):
-        return images
-    return images[1][::2], images[1][1::2]
+def _images(source: OODSet, most: int, *, shown: bool) -> Tensor | Absent:
+    """Images to train with or to test on; of a set that has one part, every other image each."""
+    dataset = loaded(source.data, **source.options)
+    if isinstance(dataset, Absent):
+        return dataset
+    assert dataset.test is not None
+    train, test = dataset.train[0], dataset.test[0]
+    if not len(train):
+        train, test = test[::2], test[1::2]
+    return source.change(evenly(train if shown else test, most))

@@ -24,7 +24,7 @@ from nescio.report.plots import shift_plot as pictures
 from nescio.training.train import train
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.experiment import Findings, Settings, absent, joined
-from nescio_papers.kit.images import InData, all_images, evenly, ood_images, spread
+from nescio_papers.kit.images import InData, all_images, ood_images, spread
 from nescio_papers.kit.nested import curves_of
 from nescio_papers.kit.stores import folder_of
 from nescio_papers.kit.summary import table
@@ -56,10 +56,10 @@ Numbers = Mapping[str, Any]
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(50_000, quick=800)
+    train: int = size(50_000, quick=500)
     held: int = size(10_000, quick=300)  # images that calibrate
     test: int = size(6_000, quick=200)
-    epochs: int = size(10, quick=3)
+    epochs: int = size(10, quick=2)
     batch: int = size(128, quick=50)
     passes: int = size(50, quick=5)
     miss: float = size(0.001, quick=0.1)  # how often a set may miss the digit
@@ -217,11 +217,10 @@ def _ood(sizes: Budget, subjects: Mapping[str, Predictor], digits: Digits, seed:
     in_dist = {name: see(predictor, digits.in_dist.test[0]) for name, predictor in subjects.items()}
     rows = {}
     for index, row in enumerate(OOD):
-        images = ood_images(BLOCKS["MNIST"].ood[row])
-        if isinstance(images, Absent):
-            rows[row] = absent(row, images.why)
+        x = ood_images(BLOCKS["MNIST"].ood[row], sizes.test)
+        if isinstance(x, Absent):
+            rows[row] = absent(row, x.why)
             continue
-        x = evenly(images[1], sizes.test)
         other = {name: see(predictor, x) for name, predictor in subjects.items()}
         rows[row] = _against(row, index, in_dist, digits.in_dist.test[1], other, seed)
     return joined(rows)

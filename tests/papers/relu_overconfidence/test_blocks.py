@@ -36,7 +36,7 @@ def test_house_numbers_of_one_photograph_are_not_in_both_parts(root):
     assert (len(found.train[0]), len(found.test[0])) == (52, 1998)
     write_digits(root, "more", 30)
     assert len(blocks.all_images("svhn", options={**blocks.NUMBERS, "seed": 1}).train[0]) == 82
-    ood = blocks.ood_test(blocks.COLOR["SVHN"], 10_000)
+    ood = blocks.ood_images(blocks.COLOR["SVHN"], 10_000)
     assert len(ood) == 2050  # for other networks all of them are OOD
 
 
@@ -45,17 +45,17 @@ def test_too_few_house_numbers_are_named(root):
     found = blocks.in_data(blocks.BLOCKS["SVHN"], FULL)
     assert isinstance(found, Absent)
     assert "test must be from 1 to 20" in found.why
-    assert len(blocks.ood_test(blocks.COLOR["SVHN"], 10_000)) == 20
+    assert len(blocks.ood_images(blocks.COLOR["SVHN"], 10_000)) == 20
 
 
 def test_without_cifar10_its_rows_say_how_to_get_it(root):
     for source in (blocks.GRAY["grayCIFAR-10"], blocks.COLOR["CIFAR-10"]):
-        found = blocks.ood_test(source, 5)
+        found = blocks.ood_images(source, 5)
         assert isinstance(found, Absent)
         assert "nescio data download cifar10" in found.why
     found = blocks.in_data(blocks.BLOCKS["CIFAR-10"], FULL)
     assert isinstance(found, Absent)
-    found = blocks.ood_test(blocks.COLOR[blocks.TINY], 5)
+    found = blocks.ood_images(blocks.COLOR[blocks.TINY], 5)
     assert "classes.tsv" in found.why
 
 

@@ -231,7 +231,7 @@ def test_a_cell_holds_what_scikit_learn_finds(run, column):
     in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
     model = loaded(folder, column)
     x, y = in_dist.test
-    ood = blocks.ood_test(blocks.GRAY["FMNIST"], TINY.test)
+    ood = blocks.ood_images(blocks.GRAY["FMNIST"], TINY.test)
     assert ood.shape == x.shape == (50, 1, 28, 28)
     (near, sure), (far, unsure) = log_odds(model, x), log_odds(model, ood)
     found = partial(of_first_seed, numbers, column)
@@ -597,7 +597,7 @@ def test_damaged_files_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
     (tmp_path / "fashion-mnist").mkdir()
     (tmp_path / "fashion-mnist" / "train-images-idx3-ubyte").write_bytes(b"no images")
-    found = blocks.ood_test(blocks.GRAY["FMNIST"], 5)
+    found = blocks.ood_images(blocks.GRAY["FMNIST"], 5)
     assert isinstance(found, Absent)
     assert "idx3-ubyte" in found.why
 
@@ -605,7 +605,7 @@ def test_damaged_files_are_named(tmp_path, monkeypatch):
 def test_emnist_takes_the_place_of_its_stand_ins(small, monkeypatch):
     in_dist = blocks.in_data(blocks.BLOCKS["MNIST"], TINY)
     there = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
-    monkeypatch.setattr(blocks, "ood_test", lambda source, most: there)
+    monkeypatch.setattr(blocks, "ood_images", lambda source, most: there)
     rows = blocks.probes(blocks.BLOCKS["MNIST"], in_dist, TINY, QUICKLY)
     assert "EMNIST" in rows
     assert blocks.EMNIST_STRICT in rows
