@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from click.testing import Result
 
 from nescio.core import registry
@@ -9,6 +10,7 @@ from nescio.evaluation import limits
 
 NAME = "guarded_module_of_tests"
 DEFAULT = f"{NAME}:make_net"
+KINDS = [name for name, one in vars(registry).items() if isinstance(one, registry.Registry)]
 
 
 def test_list_shows_every_part(nescio: Callable[..., Result]) -> None:
@@ -29,3 +31,27 @@ def test_list_shows_every_limit(nescio: Callable[..., Result]) -> None:
     assert "<=0.05, fails >0.15" in output
     assert "half_moons" not in output
     assert "did you mean 'limits'" in nescio("list", "limit").output
+
+
+def test_list_explains_one_part_and_its_options(nescio: Callable[..., Result]) -> None:
+    output = nescio("list", "recipes", "acet").output
+    assert output.startswith("A network with low confidence around noise")
+    assert "  weight=1.0\n    weight of the confidence on OOD inputs, in the loss." in output
+    assert "\n  radius\n    radius of the attack, as a share of the range; " in output
+    assert "head: " not in output  # not an option
+    assert nescio("list", "recipes", "deep-ensemble").output.count("\n  ") == 4
+    assert "did you mean 'acet'" in nescio("list", "recipes", "acte").output
+
+
+def test_list_shows_one_limit_and_one_audit_section(nescio: Callable[..., Result]) -> None:
+    assert nescio("list", "limits", "ece").output.startswith("ece  <=0.05")
+    assert "unknown limit" in nescio("list", "limits", "ecce").output
+    assert nescio("list", "audit_sections", "answers").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_of_every_part_is_explained(kind: str) -> None:
+    for name, part in getattr(registry, kind).items():
+        assert registry.described(part), name
+        options = {option.name for option in registry.keyword_only(part)}
+        assert registry.meanings(part).keys() == options, name

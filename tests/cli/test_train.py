@@ -90,7 +90,7 @@ def test_few_labels_and_unlabeled_inputs(folder: Path, nescio: Callable[..., Res
         ("--unlabeled", "labeled.npz"): "has labels, an array y; --unlabeled takes inputs alone",
         ("--labels", "7"): "a multiple of the 2 classes",
         (): "mean_teacher learns from inputs without labels, and there are none",
-        ("--augment", "noise=much"): "noise or noise=DEVIATION, got 'noise=much'",
+        ("--augment", "noise=much"): "noise=DEVIATION, or these without a number, got 'noise=much'",
     }
     for option, message in refused.items():
         wrong = nescio(*words[:-1], "other", *more, *option)
@@ -182,12 +182,12 @@ def test_images_are_trained_with_convolutions_augmentation_and_outliers(
     np.savez("others.npz", x=images[:, :1])
     words = ["train", "outlier_exposure", "--data", f"images.npz:gray:crop={size}", "--run", "r"]
     words += ["-o", f"ood=others.npz:crop={size}", "-o", "weight_decay=1e-4"]
-    words += ["--epochs", "1", "--augment", "crops=2,mirrors", "--optimizer", "sgd"]
+    words += ["--epochs", "1", "--augment", "mirrored-crops=2,mirrors", "--optimizer", "sgd"]
     result = nescio(*words)
     assert result.exit_code == 0, result.output
     notes = json.loads((folder / "r" / "manifest.json").read_text())
     assert notes["net"]["net"] == net
-    assert notes["notes"]["augment"] == ["crops(2)", "mirrors()"]
+    assert notes["notes"]["augment"] == ["crops(2, edge='mirror')", "mirrors()"]
     assert notes["notes"]["optimizer"] == "sgd"
     assert "others.npz" in notes["notes"]["loss"]
     assert "strength=0.0001" in notes["notes"]["loss"]
@@ -312,3 +312,11 @@ def test_a_recipe_with_a_network_of_its_own_takes_no_other(
     found = nescio(*words, "--net", "mlp")
     assert found.exit_code == 1
     assert "the recipe needs a posterior_network, got mlp" in found.output
+
+
+def test_a_refused_training_leaves_no_folder(folder: Path, nescio: Callable[..., Result]) -> None:
+    words = ["train", "single", "--data", "half_moons", "--run", "r", "--epochs", "1"]
+    refused = nescio(*words, "--augment", "crops")
+    assert refused.exit_code == 1
+    assert "needs images" in refused.output
+    assert not (folder / "r").exists()

@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from nescio.core import NescioError, known_by, owned, write_atomically, writing, writing_atomically
+from nescio.core import (
+    NescioError,
+    known_by,
+    owned,
+    owned_folder,
+    write_atomically,
+    writing,
+    writing_atomically,
+)
 
 FORK = multiprocessing.get_context("fork")
 
@@ -135,3 +143,21 @@ def test_large_files_are_known_by_samples_of_their_content(tmp_path, monkeypatch
     assert known_by(path) != before  # written at another time
     os.utime(path, ns=(5, 5))
     assert known_by(path) == before
+
+
+@pytest.mark.parametrize(("before", "written"), [(False, False), (True, False), (False, True)])
+def test_a_new_folder_that_nothing_was_written_to_goes_with_the_error(tmp_path, before, written):
+    folder = tmp_path / "run"
+    if before:
+        folder.mkdir()
+
+    def refused():
+        with owned_folder(folder):
+            if written:
+                (folder / "begun").write_text("1")
+            raise NescioError("refused")
+
+    with pytest.raises(NescioError, match="refused"):
+        refused()
+    assert folder.is_dir() == (before or written)
+    assert not folder.is_dir() or [path.name for path in folder.iterdir()] == ["begun"] * written

@@ -52,7 +52,7 @@ _TEXT = {
         guard calibration failure noise attack shift scaled-inputs far-field
     """,
     "augments": """
-        crops mirrors noise affine colors
+        crops mirrored_crops mirrors noise affine colors
     """,
     "audit_sections": """
         answers cases duplicates groups influence interval-remedies label-errors planner

@@ -21,9 +21,10 @@ PARAMETERS = [
         option("--regression", "Predict numbers, where --target has a few whole ones.",
             is_flag=True),
         option("--augment", "Random changes of images: crops, mirrors or crops,mirrors; crops=2 "
-            "for a width of 2 pixels instead of 4; affine=15 for rotations up to 15 degrees, small "
-            "shears, scalings and shifts; colors=0.2 for brightness, contrast and tint; noise=0.1 "
-            "for noise on any inputs.  [default: none]", metavar="NAMES",
+            "for a width of 2 pixels instead of 4; mirrored_crops without black edges, for recipes "
+            "with OOD images; affine=15 for rotations up to 15 degrees, small shears, scalings "
+            "and shifts; colors=0.2 for brightness, contrast and tint; noise=0.1 for noise on "
+            "any inputs.  [default: none]", metavar="NAMES",
             type=opt.Name("augments")),
         option("--standardize", "Scale inputs by the mean and the standard deviation of the "
             "training data.", is_flag=True),
@@ -49,7 +50,7 @@ PARAMETERS = [
             "logit of two classes, dirichlet, fixed_variance and so on.  [default: categorical, or "
             "gaussian for a regression]", metavar="NAME", type=opt.Name("heads")),
         option("--option -o options", "An option of the recipe, for example -o members=10; `nescio "
-            "list recipes` has them all. Repeatable.", multiple=True, metavar="NAME=VALUE"),
+            "list recipes RECIPE` explains them. Repeatable.", multiple=True, metavar="NAME=VALUE"),
         option("--calibrate", "A calibration of `nescio list calibrators`, such as temperature, "
             "fitted on the validation data.  [default: none]", metavar="NAME",
             type=opt.Name("calibrators")),

@@ -144,6 +144,7 @@ from nescio.core.writing import finite as finite
 from nescio.core.writing import known_by as known_by
 from nescio.core.writing import make_folder as make_folder
 from nescio.core.writing import owned as owned
+from nescio.core.writing import owned_folder as owned_folder
 from nescio.core.writing import write_atomically as write_atomically
 from nescio.core.writing import write_json as write_json
 from nescio.core.writing import writing_atomically as writing_atomically

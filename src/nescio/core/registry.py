@@ -1,6 +1,7 @@
 """Named parts and their options as text: what the command line, reports, docs and tests list."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from nescio.spelling import did_you_mean
 Part = Callable[..., Any]
 P = TypeVar("P", bound=Part)
 YES_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+MEANING = re.compile(r"^(\w+(?:, \w+)*): (.*(?:\n  .*)*)", re.MULTILINE)
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
@@ -114,7 +116,7 @@ def options_for(
     options = {}
     for key, text in words.items():
         if key not in known:
-            listed = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
+            listed = ", ".join(map(written, known.values())) or "none"
             hint = did_you_mean(key, known).rstrip(".")
             raise NescioError(f"{name} has no option {key!r}{hint or ';'} its options: {listed}")
         if reader := (readers or {}).get(key):
@@ -131,9 +133,43 @@ def options_for(
 
 
 def keyword_only(part: Part) -> list[inspect.Parameter]:
-    """The options of a function: its keyword-only parameters."""
+    """The options of a function: its keyword-only parameters; of what is none, there are none."""
+    if not callable(part):
+        return []
     parameters = inspect.signature(part).parameters.values()
     return [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def written(option: inspect.Parameter) -> str:
+    """An option with its default, as it is given: `members=10`; one without a value by its name."""
+    given = option.default not in (None, option.empty)
+    return f"{option.name}={option.default}" if given else option.name
+
+
+def described(part: Part) -> str:
+    """What a part is: its docstring up to the options."""
+    return MEANING.split(inspect.getdoc(part) or "", maxsplit=1)[0].strip()
+
+
+def meanings(part: Part) -> dict[str, str]:
+    """What each option is, by name, from the lines `name: meaning` of the docstring.
+
+    >>> def knn(*, k: int = 5) -> None:
+    ...     \"\"\"Distance to a neighbor.
+    ...
+    ...     k: which neighbor,
+    ...       counted from 1.
+    ...     \"\"\"
+    >>> meanings(knn)
+    {'k': 'which neighbor, counted from 1.'}
+    """
+    known = {p.name for p in keyword_only(part)}
+    return {
+        name: " ".join(text.split())
+        for names, text in MEANING.findall(inspect.getdoc(part) or "")
+        for name in names.split(", ")
+        if name in known
+    }
 
 
 def _read(text: str, annotation: Any) -> Any:

@@ -133,6 +133,21 @@ def owned(path: Path, *, wait: float = 0.0) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def owned_folder(folder: str | Path) -> Iterator[None]:
+    """Make a folder and own it while the block runs; one that fails leaves no new, empty folder."""
+    path = Path(folder)
+    new = not path.exists()
+    try:
+        with owned(make_folder(path)):
+            yield
+    except BaseException:
+        if new:
+            with suppress(OSError):  # something is in it
+                path.rmdir()
+        raise
+
+
 def _locked(lock: Path, path: Path, until: float) -> int:
     """The open file of a lock that is held; others are waited for until a time."""
     while True:

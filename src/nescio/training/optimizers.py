@@ -48,6 +48,7 @@ def sgd() -> Options:
 def lbfgs(*, tolerance: float = 1e-8, memory: int = 10) -> Options:
     """L-BFGS on all samples, until the norm of a member's gradient is at most `tolerance`.
 
+    tolerance: the norm of the gradient at which a member is done.
     memory: how many past steps tell the curvature.
     """
     if not (tolerance > 0 and memory > 0):

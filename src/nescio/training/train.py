@@ -22,9 +22,8 @@ from nescio.core import (
     in_target_units,
     load,
     load_manifest,
-    make_folder,
     one_thread,
-    owned,
+    owned_folder,
     schedule_named,
     write_json,
 )
@@ -189,7 +188,7 @@ def _run(
     if run is None:
         state = _to_the_end(None, plan, config, nets, how)
         return _trained(nets[0], state, plan, config, own)
-    with owned(make_folder(Path(run))):
+    with owned_folder(run):
         if (Path(run) / MODEL).exists():
             return _finished(Path(run), config, nets[0], plan)
         path = Path(run) / CHECKPOINT

@@ -86,8 +86,9 @@ class Fact:
         side, limit = ("above", self.above) if self.above is not None else ("below", self.below)
         assert limit is not None
         bound = f"{100 * limit:g} %" if self.form.endswith("%") else f"{limit:g}"
+        wanted = "finite" if math.isinf(limit) else f"{side} {bound}"
         colon = ":" * self.what[-1:].isdigit()  # two numbers do not run into one
-        return f"{self.what}{colon} {self._found}, expected {side} {bound}"
+        return f"{self.what}{colon} {self._found}, expected {wanted}"
 
     @property
     def _found(self) -> str:
@@ -248,6 +249,7 @@ class Claim:
             "facts": [_as_json(one) for one in self.facts],
             "needs": [_as_json(one) for one in self.needs],
             "note": self.note,
+            **({"quick": True} if self.quick else {}),
         }
 
 

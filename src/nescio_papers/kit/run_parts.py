@@ -10,8 +10,8 @@ from typing import Any
 from nescio.core import (
     NescioError,
     finite,
-    make_folder,
     owned,
+    owned_folder,
     unknown,
     write_atomically,
 )
@@ -127,7 +127,7 @@ def reproduced(
     for name in only:
         if name not in names:
             raise NescioError(unknown("part", name, names))
-    with owned(make_folder(Path(folder))):
+    with owned_folder(folder):
         records = Records(folder=Path(folder), experiment=experiment, settings=chosen)
         records.claim()
         done = records.read()

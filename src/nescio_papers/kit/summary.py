@@ -1,12 +1,13 @@
 """The findings of an experiment as Markdown: a short page, and a page for each part behind it."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, SAME, VERDICTS
+from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, OPEN, SAME, VERDICTS
 from nescio_papers.kit.durations import in_words
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 MINUTE = 60  # seconds; what takes less is not said
 MOST = 200  # lines of a summary
 WORDS = 700  # characters of a part's text in it
+MANY = 100  # times the repetitions; what needs more is not counted
 NOT_PRINTED = "No published number is known of what is measured here."
 RULE = (
     "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
@@ -243,7 +245,7 @@ def comparisons(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
     """Claims with their verdicts, and the numbers and limits that these follow from."""
-    cells = [[c["source"], c["sentence"], _word(c), _measured(c)] for c in claims]
+    cells = [[c["source"], c["sentence"], _word(c), _measured(c) + _to_decide(c)] for c in claims]
     return table(["where", "the source says", "verdict", "measured, and the limit"], cells)
 
 
@@ -263,6 +265,31 @@ def _measured(claim: Mapping[str, Any]) -> str:
         each = (f"of {' and '.join(what)}: {reason}" for reason, what in reasons.items())
         why = f" {'; '.join(each)}"
     return f"{claim['measured']} (no interval{why})"
+
+
+def _to_decide(claim: Mapping[str, Any]) -> str:
+    """What would decide an open claim whose numbers were measured; intervals shrink like 1/√n."""
+    if claim["verdict"] != OPEN or _older(claim) or claim.get("quick"):
+        return ""
+    asked = [need for need in claim.get("needs", ()) if need["verdict"] == OPEN]
+    shares = [_more(one) for one in asked or claim.get("facts", ()) if one["verdict"] == OPEN]
+    if not shares or None in shares:
+        return ""
+    most = max(one for one in shares if one is not None)
+    times = f"about {most:.0f} times" if most < MANY else f"more than {MANY} times"
+    return f"; to decide it, if the numbers stay: {times} as many repetitions"
+
+
+def _more(one: Mapping[str, Any]) -> float | None:
+    """How many times the repetitions bring an interval's end to the limit; None: unknown."""
+    value, low, high = (
+        math.nan if one[end] is None else one[end] for end in ("value", "low", "high")
+    )
+    if math.isnan(value + low + high):
+        return None
+    limit = one["above"] if "above" in one else one["below"]
+    reach = value - low if limit < value else high - value
+    return max((reach / (value - limit)) ** 2, 2.0) if value != limit else math.inf
 
 
 def _older(claim: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from nescio.core import (
     digest,
     load_manifest,
     make_folder,
-    owned,
+    owned_folder,
     save_manifest,
     write_atomically,
     write_json,
@@ -66,7 +66,7 @@ def random_search(
         Task(model=model, number=k, parameters=p, seed=seed, epochs=epochs)
         for k, p in enumerate(drawn)
     ]
-    with owned(make_folder(Path(folder))):
+    with owned_folder(folder):
         folder = _claim(Path(folder), config)
         best_first = _sorted(
             _completed(folder / LEDGER, tasks, engine or LocalEngine(workers), show)

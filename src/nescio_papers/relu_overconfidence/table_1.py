@@ -149,12 +149,12 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
 def _said_of_seeds(numbers: Numbers) -> list[str]:
     columns: dict[int, list[str]] = {}
     for name, rows in numbers["by_seed"].items():
-        columns.setdefault(len(rows[numbers["block"]]["error"]), []).append(name)
+        quoted = f'"{name}"' if "," in name else name
+        columns.setdefault(len(rows[numbers["block"]]["error"]), []).append(quoted)
     if not columns:
         return []
-    quoted = {n: [f'"{one}"' if "," in one else one for one in c] for n, c in columns.items()}
     means = "; ".join(
-        f"{', '.join(names)}: means of {count} trainings" for count, names in quoted.items()
+        f"{', '.join(names)}: means of {count} trainings" for count, names in columns.items()
     )
     return [
         f"{means}; their intervals have the part of the seeds (Student) and that of the test "

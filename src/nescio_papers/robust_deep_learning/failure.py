@@ -335,7 +335,8 @@ def _introduction(sizes: Budget) -> str:
         "weights of the recommended score, and the temperature. ConfidNet has heads of "
         f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
         f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
-        f"{TUNING_RATE:g}; no epoch is chosen by validation errors: the part `confidnet` does that."
+        f"{TUNING_RATE:g}; no epoch is chosen by validation errors: the part "
+        "[`confidnet`](confidnet.md) does that."
     )
 
 

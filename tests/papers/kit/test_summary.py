@@ -147,3 +147,40 @@ def test_the_published_summaries_are_short_and_lead_to_the_rest(folder):
     links = {part.split(")")[0] for part in text.split("](")[1:]}
     assert len([link for link in links if link.endswith(".md")]) >= 1
     assert [link for link in links if not (folder / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        # 0.6 is 0.2 from the limit 0.4, its interval reaches 0.4 below it: 2 squared
+        ([fact("x", 0.6, (0.2, 1.0), above=0.4)], "about 4 times as many repetitions"),
+        ([fact("x", 0.1, (-0.2, 0.4), below=0.0)], "about 9 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.45)], "about 4 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.41)], "about 2 times as many repetitions"),
+        ([fact("x", 0.501, (0.4, 0.6), above=0.5)], "more than 100 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.5)], "more than 100 times as many repetitions"),
+        (
+            [fact("x", 0.6, (0.2, 1.0), above=0.4), fact("y", 9.0, (8.0, 10.0), above=1.0)],
+            "about 4 times as many repetitions",
+        ),
+        ([fact("x", 0.6, (0.2, 1.0), above=0.4), fact("y", None, (None, None), above=1.0)], ""),
+        ([fact("x", 0.6, (0.5, 0.7), above=0.4)], ""),
+    ],
+)
+def test_beside_an_open_verdict_stands_what_would_decide_it(facts, said):
+    claim = Claim(source="p. 1", sentence="So it is.", facts=facts)
+    shown = claims_table([claim.to_json()])
+    assert ("to decide it, if the numbers stay" in shown) == bool(said)
+    assert said in shown
+    quick = claims_table([replace(claim, quick=True).to_json()])
+    assert "to decide it" not in quick
+
+
+def test_what_a_claim_presupposes_is_decided_first():
+    claim = Claim(
+        source="p. 1",
+        sentence="So it is.",
+        facts=[fact("x", 0.6, (0.2, 1.0), above=0.4)],
+        needs=[fact("test error", 0.1, (0.0, 0.4), below=0.2)],
+    )
+    assert "about 9 times as many" in claims_table([claim.to_json()])

@@ -22,9 +22,8 @@ from nescio.core import (
     NescioError,
     heads,
     load,
-    make_folder,
     options_for,
-    owned,
+    owned_folder,
     parse,
     setting,
     unknown,
@@ -42,6 +41,7 @@ TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
 AUGMENTS = {
     "crops": (augmentation.crops, int),
+    "mirrored_crops": (partial(augmentation.crops, edge="mirror"), int),
     "mirrors": (augmentation.mirrors, None),
     "noise": (augmentation.noise, float),
     "affine": (augmentation.affine, float),
@@ -125,7 +125,7 @@ def fit_recipe(
             raise NescioError(f"--calibrate needs validation data; {dataset.name} has none")
     make_net = _factory(net_name, dataset, recipe, loss.head)
     before = None if start is None else _before(start, make_net)
-    with owned(make_folder(Path(run))), unfinished(run):
+    with owned_folder(run), unfinished(run):
         model = train_model(
             make_net,
             dataset.train,
@@ -275,6 +275,7 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
     steps = []
     for word in text.split(",") if text else []:
         name, equals, value = word.strip().partition("=")
+        name = name.replace("-", "_")
         if name not in AUGMENTS:
             raise NescioError(unknown("augmentation", name, AUGMENTS))
         make, number = AUGMENTS[name]
@@ -282,8 +283,9 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
             steps.append(make(*([number(value)] if equals and number else [value] * bool(equals))))
         except (TypeError, ValueError):
             raise NescioError(
-                "--augment takes crops, crops=PIXELS, mirrors, affine, affine=DEGREES, colors, "
-                f"colors=BRIGHTNESS, noise or noise=DEVIATION, got {word!r}"
+                "--augment takes mirrors, crops=PIXELS, mirrored_crops=PIXELS, affine=DEGREES, "
+                "colors=BRIGHTNESS and noise=DEVIATION, or these without a number, got "
+                f"{word!r}"
             ) from None
     return tuple(steps)
 
@@ -342,7 +344,7 @@ def train_remedy(
     made = {"loss": loss, "members": recipe.members, "run": folder, **options}
     if folder is None:
         return recipe.predictor(train_model(make_net, data, **made))
-    with owned(make_folder(folder)), unfinished(folder):
+    with owned_folder(folder), unfinished(folder):
         model = train_model(make_net, data, **made)
         save_settings(folder, sampler=recipe.sampler, sampling=recipe.sampling)
     return recipe.predictor(model)

@@ -17,8 +17,7 @@ from nescio.core import (
     digest,
     load,
     load_manifest,
-    make_folder,
-    owned,
+    owned_folder,
     progress,
     save_manifest,
 )
@@ -68,7 +67,7 @@ class Fit:
         """Train, or resume what the folder holds."""
         if folder is None:
             return self._trained(self._fresh(), Course(), None, show)
-        with owned(make_folder(folder)):
+        with owned_folder(folder):
             state, course = self._restored(folder)
             return self._trained(state, course, folder, show)
 
