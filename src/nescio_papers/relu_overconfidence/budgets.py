@@ -47,7 +47,7 @@ class Budget:
     searched: Sizes = size(_by_block(10_000, 500), quick=_by_block(50, 4))  # by a grid instead
     examples: int = size(8, quick=6)  # noise images in a figure
     example_steps: int = size(40, quick=20)  # of the attack on them
-    cost_seeds: int = size(3, quick=2)
+    cost_seeds: int = size(6, quick=2)
     cost_attacked: int = size(400, quick=10)  # images under the judge of that comparison
     timed: int = size(10_000, quick=100)  # images of a timed epoch
     repeats: int = size(3, quick=2)  # of a timing

@@ -39,7 +39,7 @@ from nescio.training import train as train_model
 
 TITLES = {"ceda": "CEDA", "acet": "ACET"}
 LARGE = 28  # pixels of a side from which an image needs more than digit_cnn
-AUGMENTS = {
+AUGMENTS: dict[str, tuple[Callable[..., augmentation.Augment], Callable[[str], Any] | None]] = {
     "crops": (augmentation.crops, int),
     "mirrored_crops": (partial(augmentation.crops, edge="mirror"), int),
     "mirrors": (augmentation.mirrors, None),
