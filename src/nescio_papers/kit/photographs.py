@@ -16,9 +16,13 @@ OPTIONS: Mapping[str, Any] = {
     "augment": [crops(4), mirrors()],
     "precision": "bfloat16",
 }  # of `nescio.train`
+TUNED: Mapping[str, Any] = {
+    "learning_rate": 0.05,
+    "augment": [crops(4, edge="mirror"), mirrors()],
+}  # of networks that start from a trained one; black edges would tell images from noise
 residual_network = nets.resnet  # ResNet-20
 
 
-def plain_loss() -> Loss:
-    """Cross-entropy with weight decay."""
-    return losses.weight_decay(losses.nll(), strength=DECAY)
+def decayed(loss: Loss) -> Loss:
+    """A loss with weight decay."""
+    return losses.weight_decay(loss, strength=DECAY)

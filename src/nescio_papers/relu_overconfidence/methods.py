@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nescio import losses, nets
 from nescio.attacks import Ascent
 from nescio.data import OODSource
-from nescio.data.augmentation import crops, mirrors
+from nescio.data.augmentation import crops
 from nescio.data.ood import mixture, paper_noise, patches, shapes, stored, strokes
 from nescio.losses import Loss
 from nescio_papers.kit import photographs
@@ -148,10 +148,6 @@ MNIST = Recipe(
     seeds={**dict.fromkeys(MNIST_COLUMNS, 3), **dict.fromkeys((PLAIN, CEDA, ACET), 5)},
 )
 COLOR_DECAY = photographs.DECAY  # half of the paper's 5e-4, torch's optimizers call it the same
-TUNED: Mapping[str, Any] = {
-    "learning_rate": 0.05,
-    "augment": [crops(4, edge="mirror"), mirrors()],
-}  # of networks that start from the plain one; black edges would tell images from noise
 COLOR = Recipe(
     words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
     "network, with the uniform form of the term, and crops without black edges; ACET sees noise as "
@@ -174,11 +170,11 @@ COLOR = Recipe(
     columns=(PLAIN, CEDA, ACET),
     start={CEDA: PLAIN, ACET: PLAIN},
     own={
-        CEDA: {**TUNED, "epochs": 6},
-        ACET: {**TUNED, "epochs": 24},
+        CEDA: {**photographs.TUNED, "epochs": 6},
+        ACET: {**photographs.TUNED, "epochs": 24},
     },
 )
-WHOLE_NUMBERS = {**TUNED, "augment": [crops(4, edge="mirror")]}
+WHOLE_NUMBERS = {**photographs.TUNED, "augment": [crops(4, edge="mirror")]}
 SEARCHED: Mapping[str, Any] = {
     "share": 0.375, "pool": 768, "from_data": 0.667, "candidates": 8, "weight": 2.0
 }  # fmt: skip

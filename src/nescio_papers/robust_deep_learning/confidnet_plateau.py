@@ -33,7 +33,7 @@ from nescio_papers.kit import (
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.stores import slug
 from nescio_papers.robust_deep_learning import failure
-from nescio_papers.robust_deep_learning.calibrating import PHOTOGRAPHS, held_out, network_of
+from nescio_papers.robust_deep_learning.calibrating import held_out, network_of
 from nescio_papers.robust_deep_learning.confidnet_words import (
     FIGURE,
     ONE,
@@ -45,7 +45,7 @@ from nescio_papers.robust_deep_learning.confidnet_words import (
     rise,
 )
 from nescio_papers.robust_deep_learning.networks import weights_digest
-from nescio_papers.robust_deep_learning.sets import budget
+from nescio_papers.robust_deep_learning.sets import PHOTOGRAPHS, budget
 
 PART = "confidnet"
 BATCH = 128

@@ -132,5 +132,5 @@ def plateau_figure(found: Mapping[str, Numbers]) -> Figure:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_title(name, loc="left")
     axes[0].set_ylabel("average precision of errors")
-    axes[0].legend(loc="lower right", fontsize=9)
+    axes[0].legend(loc="lower right", fontsize=9, frameon=True, edgecolor="none", framealpha=1)
     return figure

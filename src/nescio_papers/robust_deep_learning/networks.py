@@ -1,19 +1,20 @@
 """Networks and comparisons of a run, each kept in its own folder."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from nescio import nets
+from nescio import losses, nets
 from nescio.core import NescioError, digest
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare.ood_inputs import Probe, describe
 from nescio.losses import Loss
 from nescio.models.model import Model
 from nescio.training.train import train
-from nescio_papers.kit import InData, Settings, folder_of
+from nescio_papers.kit import InData, Settings, folder_of, photographs, spread
 from nescio_papers.robust_deep_learning.sets import budget
 
 RATE = 2e-3
@@ -54,6 +55,36 @@ def trained(
         checkpoint_seconds=60,
         progress=False,
         **{"learning_rate": rate, "schedule": "cosine", **options},
+    )
+
+
+def residual(
+    settings: Settings,
+    part: str,
+    name: str,
+    in_dist: InData,
+    *,
+    loss: Loss | None = None,
+    start: Model | None = None,
+    epochs: int | None = None,
+) -> Model:
+    """ResNet-20 for photographs, trained once and kept.
+
+    loss: what it learns beside weight decay; None: cross-entropy.
+    start: a trained one to start from, at a smaller rate and with crops without black edges.
+    epochs: passes through the images; None: those of a network that starts anew.
+    """
+    sizes = budget(settings)
+    tuned = {} if start is None else {"start": start, **photographs.TUNED}
+    return trained(
+        settings,
+        part,
+        name,
+        replace(in_dist, train=spread(in_dist.train, sizes.residual_images)),
+        epochs=epochs or sizes.residual_epochs,
+        loss=photographs.decayed(loss or losses.nll()),
+        make=lambda data: photographs.residual_network(data.shape, data.classes),
+        **{**photographs.OPTIONS, **tuned},
     )
 
 

@@ -106,6 +106,9 @@ PUBLISHED_NOTES = {
 }
 
 
+PHOTOGRAPHS = ("CIFAR-10",)  # whose networks are residual
+
+
 def budget(settings: Settings) -> Budget:
     """The sizes of this run."""
     return QUICK if settings.quick else FULL
