@@ -13,7 +13,7 @@ from nescio import nets
 from nescio.evaluation import Comparison
 from nescio.evaluation.compare import Absent
 from nescio_papers import Settings, named, run_experiment
-from nescio_papers.kit import InData
+from nescio_papers.kit import InData, slug
 from nescio_papers.robust_deep_learning import (
     all_detectors,
     exposure,
@@ -92,6 +92,20 @@ def test_color_out_sets_have_the_shape_of_the_in_data(small):
     there = {name: x for name, x in tested.items() if torch.is_tensor(x)}
     assert set(there) == {sets.FASHION, sets.LETTERS}
     assert {tuple(x.shape[1:]) for x in there.values()} == {(3, 32, 32)}
+
+
+def test_photographs_start_from_the_residual_network_that_was_shown_nothing(run):
+    folder, parts = run
+    for name, block in (("mnist", "MNIST"), ("cifar-10", "CIFAR-10")):
+        shown = parts["ood"]["numbers"]["exposure"]["blocks"][block]["rows"]
+        assert {exposure.PLAIN, sets.NOISE} < set(shown)
+        for one in shown:
+            trained = nescio.load(folder / exposure.PART / f"{name}--{slug(one)}")
+            residual = any(type(layer).__name__ == "Block" for layer in trained.net.modules())
+            assert residual == (block == "CIFAR-10")
+            assert ("start" in trained.notes) == (residual and one != exposure.PLAIN)
+            assert ("weight_decay" in trained.notes["loss"]) == residual
+            assert ("outlier_exposure" in trained.notes["loss"]) == (one != exposure.PLAIN)
 
 
 def test_the_example_has_the_lectures_scores_and_all_detectors(run):
