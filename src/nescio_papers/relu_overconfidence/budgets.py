@@ -50,7 +50,7 @@ class Budget:
     cost_seeds: int = size(6, quick=2)
     cost_attacked: int = size(400, quick=10)  # images under the judge of that comparison
     timed: int = size(10_000, quick=100)  # images of a timed epoch
-    repeats: int = size(3, quick=2)  # of a timing
+    repeats: int = size(7, quick=2)  # of a timing
 
 
 FULL, QUICK = full_and_quick(Budget)
