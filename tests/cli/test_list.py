@@ -37,7 +37,7 @@ def test_list_explains_one_part_and_its_options(nescio: Callable[..., Result]) -
     output = nescio("list", "recipes", "acet").output
     assert output.startswith("A network with low confidence around noise")
     assert "  weight=1.0\n    weight of the confidence on OOD inputs, in the loss." in output
-    assert "\n  radius\n    radius of the attack, as a share of the range; " in output
+    assert "\n  radius=...\n    radius of the attack, as a share of the range; " in output
     assert "head: " not in output  # not an option
     assert nescio("list", "recipes", "deep-ensemble").output.count("\n  ") == 4
     assert "did you mean 'acet'" in nescio("list", "recipes", "acte").output
@@ -46,7 +46,11 @@ def test_list_explains_one_part_and_its_options(nescio: Callable[..., Result]) -
 def test_list_shows_one_limit_and_one_audit_section(nescio: Callable[..., Result]) -> None:
     assert nescio("list", "limits", "ece").output.startswith("ece  <=0.05")
     assert "unknown limit" in nescio("list", "limits", "ecce").output
-    assert nescio("list", "audit_sections", "answers").exit_code == 0
+    assert nescio("list", "limits", "above-chance").output.startswith("above_chance")
+    assert "single samples" in nescio("list", "audit-sections", "answers").output
+    for name in ("label-errors", "label errors", "label_errors"):
+        assert nescio("list", "audit_sections", name).exit_code == 0
+    assert "\n  radius=... (required)\n" in nescio("list", "attacks", "pgd").output
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -147,9 +147,9 @@ def test_large_files_are_known_by_samples_of_their_content(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("before", "written"), [(False, False), (True, False), (False, True)])
 def test_a_new_folder_that_nothing_was_written_to_goes_with_the_error(tmp_path, before, written):
-    folder = tmp_path / "run"
+    folder = tmp_path / "runs" / "run"
     if before:
-        folder.mkdir()
+        folder.mkdir(parents=True)
 
     def refused():
         with owned_folder(folder):
@@ -159,5 +159,10 @@ def test_a_new_folder_that_nothing_was_written_to_goes_with_the_error(tmp_path, 
 
     with pytest.raises(NescioError, match="refused"):
         refused()
-    assert folder.is_dir() == (before or written)
+    assert folder.is_dir() == folder.parent.is_dir() == (before or written)
     assert not folder.is_dir() or [path.name for path in folder.iterdir()] == ["begun"] * written
+
+
+def test_a_folder_with_too_long_a_name_is_refused(tmp_path):
+    with pytest.raises(NescioError, match="cannot make the folder"), owned_folder("x" * 300):
+        pass

@@ -31,13 +31,17 @@ def list_parts(kind: str | None, name: str | None) -> None:
     """
     import nescio_papers  # noqa: F401
     from nescio.core import NescioError, registry, unknown
-    from nescio.core.registry import keyword_only, written
+    from nescio.core.registry import keyword_only, spelled, written
 
     kinds = {k: v for k, v in vars(registry).items() if isinstance(v, registry.Registry)}
+    kind = kind and spelled(kind, (*kinds, LIMITS))
     if kind is not None and kind not in (*kinds, LIMITS):
         raise NescioError(unknown("kind", kind, (*kinds, LIMITS)))
     if kind is not None and name is not None:
-        _show_limit(name) if kind == LIMITS else _show(kinds[kind][name.replace("-", "_")])
+        if kind == LIMITS:
+            _show_limit(name)
+        else:
+            _show(kinds[kind][spelled(name, kinds[kind])])
         return
     for heading, parts in kinds.items():
         if kind not in (None, heading):
@@ -60,16 +64,18 @@ def _show(part: Callable[..., Any]) -> None:
     click.echo(described(part))
     found = meanings(part)
     for option in keyword_only(part):
-        click.echo(f"\n  {written(option)}")
-        click.echo(textwrap.indent(textwrap.fill(found.get(option.name, ""), WIDTH), "    "))
+        click.echo(f"\n  {written(option)}{' (required)' * (option.default is option.empty)}")
+        click.echo(textwrap.indent(textwrap.fill(found.get(option.name, ""), WIDTH - 4), "    "))
 
 
 def _show_limit(name: str) -> None:
     """The limit of one number of an audit."""
     from nescio.core import NescioError, unknown
+    from nescio.core.registry import spelled
     from nescio.evaluation import limits
     from nescio.report import default_limit
 
+    name = spelled(name, limits)
     if name not in limits:
         raise NescioError(unknown("limit", name, limits))
     click.echo(f"{name}  {default_limit(limits[name])}  {limits[name].meaning}")

@@ -24,6 +24,13 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     return f"unknown {kind} {quoted(name)}{did_you_mean(name, known)} Known: {', '.join(known)}"
 
 
+def spelled(name: str, known: Iterable[str]) -> str:
+    """A known name that differs in hyphens, underscores and spaces alone, or the name as it is."""
+    alike = str.maketrans("- ", "__")
+    same = {one.translate(alike): one for one in known}
+    return same.get(name.translate(alike), name)
+
+
 class Registry(Mapping[str, Part]):
     """Functions of one kind by name; an unknown name is an error that lists the known ones.
 
@@ -133,7 +140,7 @@ def options_for(
 
 
 def keyword_only(part: Part) -> list[inspect.Parameter]:
-    """The options of a function: its keyword-only parameters; of what is none, there are none."""
+    """The options of a function: its keyword-only parameters; of what is none, none."""
     if not callable(part):
         return []
     parameters = inspect.signature(part).parameters.values()
@@ -141,9 +148,9 @@ def keyword_only(part: Part) -> list[inspect.Parameter]:
 
 
 def written(option: inspect.Parameter) -> str:
-    """An option with its default, as it is given: `members=10`; one without a value by its name."""
+    """An option with its default, as it is given: `members=10`; `radius=...` where it has none."""
     given = option.default not in (None, option.empty)
-    return f"{option.name}={option.default}" if given else option.name
+    return f"{option.name}={option.default if given else '...'}"
 
 
 def described(part: Part) -> str:

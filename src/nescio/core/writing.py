@@ -135,16 +135,16 @@ def owned(path: Path, *, wait: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def owned_folder(folder: str | Path) -> Iterator[None]:
-    """Make a folder and own it while the block runs; one that fails leaves no new, empty folder."""
+    """Make a folder and own it while the block runs; one that fails leaves no empty one behind."""
     path = Path(folder)
-    new = not path.exists()
+    new = [one for one in (path, *path.parents) if not os.path.lexists(one)]
     try:
         with owned(make_folder(path)):
             yield
     except BaseException:
-        if new:
-            with suppress(OSError):  # something is in it
-                path.rmdir()
+        with suppress(OSError):  # something is in it
+            for one in new:
+                one.rmdir()
         raise
 
 

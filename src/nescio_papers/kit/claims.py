@@ -12,7 +12,7 @@ of a limit on which it is if the sentence is right. The verdict follows from the
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -222,15 +222,7 @@ class Claim:
         """One of the five words."""
         if self.quick:
             return OPEN
-        met = {need.verdict for need in self.needs}
-        if FAILS in met:
-            return NOT_REACHED
-        if OPEN in met:
-            return OPEN
-        found = {one.verdict for one in self.facts}
-        if {HOLDS, FAILS} <= found:
-            return IN_PART
-        return OPEN if OPEN in found else found.pop()
+        return ruled({one.verdict for one in self.facts}, {need.verdict for need in self.needs})
 
     @property
     def measured(self) -> str:
@@ -249,8 +241,18 @@ class Claim:
             "facts": [_as_json(one) for one in self.facts],
             "needs": [_as_json(one) for one in self.needs],
             "note": self.note,
-            **({"quick": True} if self.quick else {}),
         }
+
+
+def ruled(facts: Collection[str], needs: Collection[str] = ()) -> str:
+    """The verdict on a claim from those on its facts and on what it presupposes."""
+    if FAILS in needs:
+        return NOT_REACHED
+    if OPEN in needs:
+        return OPEN
+    if {HOLDS, FAILS} <= set(facts):
+        return IN_PART
+    return OPEN if OPEN in facts else next(iter(facts))
 
 
 def _as_json(one: Fact) -> dict[str, object]:

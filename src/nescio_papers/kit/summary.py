@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nescio_papers.kit.claims import FAILS, HOLDS, IN_PART, NOT_REACHED, OPEN, SAME, VERDICTS
+from nescio_papers.kit.claims import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    NOT_REACHED,
+    OPEN,
+    ROUNDING,
+    SAME,
+    VERDICTS,
+    ruled,
+)
 from nescio_papers.kit.durations import in_words
 
 if TYPE_CHECKING:
@@ -17,6 +27,7 @@ MINUTE = 60  # seconds; what takes less is not said
 MOST = 200  # lines of a summary
 WORDS = 700  # characters of a part's text in it
 MANY = 100  # times the repetitions; what needs more is not counted
+OF_A_FULL_RUN = "Numbers of samples, seeds and epochs in the text are those of a full run."
 NOT_PRINTED = "No published number is known of what is measured here."
 RULE = (
     "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
@@ -69,7 +80,7 @@ def summary(experiment: "Experiment", settings: "Settings", done: Parts) -> str:
 
 def _page(experiment: "Experiment", settings: "Settings", done: Parts, detail: Detail) -> str:
     lines = [f"# {experiment.title}", *_made(experiment, settings, done), *skipped_lines(done)]
-    lines += _verdicts(experiment, done, detail)
+    lines += _verdicts(experiment, done, detail, quick=settings.quick)
     for part in experiment.parts:
         if part.name in done:
             lines += _part(part.name, done[part.name], detail)
@@ -85,10 +96,7 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
         f"({how}, seed {settings.seed}{took})."
     )
     if settings.quick:
-        yield (
-            "Numbers of samples, seeds and epochs in the text are those of a full run. A quick run "
-            "judges nothing: every verdict is open."
-        )
+        yield f"{OF_A_FULL_RUN} A quick run judges nothing: every verdict is open."
     versions: dict[str | None, list[str]] = {}
     for name, record in done.items():
         versions.setdefault(record["version"], []).append(name)
@@ -141,7 +149,7 @@ def claims_in(done: Parts) -> list[Mapping[str, Any]]:
     return [claim for record in done.values() for claim in record["claims"]]
 
 
-def _verdicts(experiment: "Experiment", done: Parts, detail: Detail) -> list[str]:
+def _verdicts(experiment: "Experiment", done: Parts, detail: Detail, *, quick: bool) -> list[str]:
     """The verdicts: all of them, or counts and those that need a look."""
     claims = claims_in(done)
     if not claims:
@@ -151,13 +159,16 @@ def _verdicts(experiment: "Experiment", done: Parts, detail: Detail) -> list[str
         said += f" {OLDER_RULE}"
     lines = ["## What the source says, and what we found", said]
     if detail.claims is None:
-        return [*lines, claims_table(claims)]
+        return [*lines, claims_table(claims, quick=quick)]
     lines.append(_counts(experiment, done))
     others = [c for word in WORST_FIRST for c in claims if c["verdict"] == word]
     shown = others[: detail.claims]
     if shown:
         rest = f" ({len(shown)} of {len(others)})" if len(shown) < len(others) else ""
-        lines += [f"Those that do not hold, or not in full{rest}:", claims_table(shown)]
+        lines += [
+            f"Those that do not hold, or not in full{rest}:",
+            claims_table(shown, quick=quick),
+        ]
     return lines
 
 
@@ -223,7 +234,7 @@ def part_page(
     lines = [f"# {record['title']}", f"[{experiment.title}](summary.md). Made by {made}."]
     lines += skipped_lines({name: record})
     if record["text"]:
-        lines.append(record["text"].strip())
+        lines += [OF_A_FULL_RUN] * settings.quick + [record["text"].strip()]
     for file, caption in record["figures"].items():
         lines.append(f"![{caption}]({file})")
         if caption:
@@ -233,7 +244,8 @@ def part_page(
     elif name in experiment.unpublished:
         lines += ["## Published, and here", NOT_PRINTED]
     if record["claims"]:
-        lines += ["## What the source says, and what we found", claims_table(record["claims"])]
+        shown = claims_table(record["claims"], quick=settings.quick)
+        lines += ["## What the source says, and what we found", shown]
     return "\n\n".join(lines) + "\n"
 
 
@@ -243,9 +255,15 @@ def comparisons(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(["number", "published", "here", "note"], cells)
 
 
-def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Claims with their verdicts, and the numbers and limits that these follow from."""
-    cells = [[c["source"], c["sentence"], _word(c), _measured(c) + _to_decide(c)] for c in claims]
+def claims_table(claims: Sequence[Mapping[str, Any]], *, quick: bool = False) -> str:
+    """Claims with their verdicts, and the numbers and limits that these follow from.
+
+    quick: whether they come from a quick run, of which nothing can be foretold.
+    """
+    cells = [
+        [c["source"], c["sentence"], _word(c), _measured(c) + ("" if quick else _to_decide(c))]
+        for c in claims
+    ]
     return table(["where", "the source says", "verdict", "measured, and the limit"], cells)
 
 
@@ -268,28 +286,34 @@ def _measured(claim: Mapping[str, Any]) -> str:
 
 
 def _to_decide(claim: Mapping[str, Any]) -> str:
-    """What would decide an open claim whose numbers were measured; intervals shrink like 1/√n."""
-    if claim["verdict"] != OPEN or _older(claim) or claim.get("quick"):
+    """At most how many times the repetitions would decide an open claim, if its numbers stay."""
+    if claim["verdict"] != OPEN:
         return ""
-    asked = [need for need in claim.get("needs", ()) if need["verdict"] == OPEN]
-    shares = [_more(one) for one in asked or claim.get("facts", ()) if one["verdict"] == OPEN]
-    if not shares or None in shares:
-        return ""
-    most = max(one for one in shares if one is not None)
-    times = f"about {most:.0f} times" if most < MANY else f"more than {MANY} times"
-    return f"; to decide it, if the numbers stay: {times} as many repetitions"
+    facts, needs = ([_decided(one) for one in claim.get(name, ())] for name in ("facts", "needs"))
+    for times in sorted({times for times, _ in (*facts, *needs) if times < math.inf}):
+        then = ([word if own <= times else OPEN for own, word in each] for each in (facts, needs))
+        if facts and ruled(*then) != OPEN:
+            enough = f"up to {times} times" if times <= MANY else f"perhaps more than {MANY} times"
+            return f"; to decide it, if the numbers stay: {enough} as many repetitions"
+    return ""
 
 
-def _more(one: Mapping[str, Any]) -> float | None:
-    """How many times the repetitions bring an interval's end to the limit; None: unknown."""
+def _decided(one: Mapping[str, Any]) -> tuple[float, str]:
+    """How many times the repetitions decide a fact, at most, and how; infinity: never.
+
+    Intervals shrink like 1/√n, those over few trainings faster; one of two ends may be cut off.
+    """
+    if one["verdict"] != OPEN:
+        return 1, one["verdict"]
     value, low, high = (
         math.nan if one[end] is None else one[end] for end in ("value", "low", "high")
     )
-    if math.isnan(value + low + high):
-        return None
-    limit = one["above"] if "above" in one else one["below"]
-    reach = value - low if limit < value else high - value
-    return max((reach / (value - limit)) ** 2, 2.0) if value != limit else math.inf
+    above = one.get("above")
+    gap = value - one["below"] if above is None else above - value
+    if math.isnan(low + gap + high) or not gap:
+        return math.inf, OPEN
+    reach = max(value - low, high - value)
+    return math.ceil((reach / gap) ** 2 - ROUNDING), FAILS if gap > 0 else HOLDS
 
 
 def _older(claim: Mapping[str, Any]) -> bool:

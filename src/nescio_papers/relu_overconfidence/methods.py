@@ -147,7 +147,7 @@ MNIST = Recipe(
     nets=dict.fromkeys((LENET, LENET_ACET), nets.lenet),
     seeds={**dict.fromkeys(MNIST_COLUMNS, 3), **dict.fromkeys((PLAIN, CEDA, ACET), 5)},
 )
-COLOR_DECAY = photographs.DECAY  # half of the paper's 5e-4, torch's optimizers call it the same
+COLOR_DECAY = photographs.DECAY  # half of the paper's 5e-4, which torch's optimizers call this
 COLOR = Recipe(
     words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
     "network, with the uniform form of the term, and crops without black edges; ACET sees noise as "

@@ -79,7 +79,7 @@ def residual(
     return trained(
         settings,
         part,
-        name,
+        f"{name}-resnet-20",
         replace(in_dist, train=spread(in_dist.train, sizes.residual_images)),
         epochs=epochs or sizes.residual_epochs,
         loss=photographs.decayed(loss or losses.nll()),

@@ -106,7 +106,7 @@ PUBLISHED_NOTES = {
 }
 
 
-PHOTOGRAPHS = ("CIFAR-10",)  # whose networks are residual
+PHOTOGRAPHS = ("CIFAR-10",)  # calibration, ConfidNet and exposure have residual networks for
 
 
 def budget(settings: Settings) -> Budget:

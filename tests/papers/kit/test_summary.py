@@ -149,38 +149,47 @@ def test_the_published_summaries_are_short_and_lead_to_the_rest(folder):
     assert [link for link in links if not (folder / link).exists()] == []
 
 
+X = ("x", 0.6, (0.2, 1.0))  # 0.2 above the limit 0.4, its interval 0.4 to each side: 2 squared
+SURE, WRONG = fact("s", 9.0, (8.0, 10.0), above=1.0), fact("w", 0.0, (-0.5, 0.5), above=1.0)
+UNKNOWN = fact("u", None, (None, None), above=1.0)
+
+
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "needs", "said"),
     [
-        # 0.6 is 0.2 from the limit 0.4, its interval reaches 0.4 below it: 2 squared
-        ([fact("x", 0.6, (0.2, 1.0), above=0.4)], "about 4 times as many repetitions"),
-        ([fact("x", 0.1, (-0.2, 0.4), below=0.0)], "about 9 times as many repetitions"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.45)], "about 4 times as many repetitions"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.41)], "about 2 times as many repetitions"),
-        ([fact("x", 0.501, (0.4, 0.6), above=0.5)], "more than 100 times as many repetitions"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.5)], "more than 100 times as many repetitions"),
-        (
-            [fact("x", 0.6, (0.2, 1.0), above=0.4), fact("y", 9.0, (8.0, 10.0), above=1.0)],
-            "about 4 times as many repetitions",
-        ),
-        ([fact("x", 0.6, (0.2, 1.0), above=0.4), fact("y", None, (None, None), above=1.0)], ""),
-        ([fact("x", 0.6, (0.5, 0.7), above=0.4)], ""),
+        ([fact(*X, above=0.4)], [], "up to 4 times as many repetitions"),
+        ([fact(*X, below=0.4)], [], "up to 4 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.41)], [], "up to 2 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.43)], [], "up to 3 times as many repetitions"),
+        ([fact("x", 0.9, (0.5, 1.0), above=0.95)], [], "up to 64 times as many"),  # cut off at 1
+        ([fact("x", 0.501, (0.4, 0.6), above=0.5)], [], "perhaps more than 100 times as many"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.5)], [], ""),  # at its limit: for ever
+        ([fact("x", 0.6, (0.5, 0.7), above=0.4)], [], ""),  # it holds
+        ([fact(*X, above=0.4), SURE], [], "up to 4 times"),
+        ([fact(*X, above=0.4), fact("y", 0.5, (0.2, 0.8), above=0.4)], [], "up to 9 times"),
+        # one that holds and one that does not decide: the third need not be known
+        ([fact(*X, above=0.4), WRONG, fact("y", 0.501, (0.4, 0.6), above=0.5)], [], "up to 4"),
+        ([fact(*X, above=0.4), WRONG, UNKNOWN], [], "up to 4 times"),
+        ([fact(*X, above=0.4), UNKNOWN], [], ""),
+        # what is presupposed and the facts, or that it fails
+        ([fact(*X, above=0.4)], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "up to 9 times"),
+        ([SURE], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "up to 9 times"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.49)], [fact(*X, above=0.4)], "up to 100 times"),
+        ([UNKNOWN], [fact(*X, above=0.4)], ""),
+        ([UNKNOWN], [fact(*X, below=0.4)], "up to 4 times"),
     ],
 )
-def test_beside_an_open_verdict_stands_what_would_decide_it(facts, said):
-    claim = Claim(source="p. 1", sentence="So it is.", facts=facts)
-    shown = claims_table([claim.to_json()])
+def test_beside_an_open_verdict_stands_what_would_decide_it(facts, needs, said):
+    claim = Claim(source="p. 1", sentence="So it is.", facts=facts, needs=needs).to_json()
+    shown = claims_table([claim])
     assert ("to decide it, if the numbers stay" in shown) == bool(said)
     assert said in shown
-    quick = claims_table([replace(claim, quick=True).to_json()])
-    assert "to decide it" not in quick
+    assert "to decide it" not in claims_table([claim], quick=True)
+    assert "to decide it" not in claims_table([{**claim, "verdict": "open", "facts": []}])
 
 
-def test_what_a_claim_presupposes_is_decided_first():
-    claim = Claim(
-        source="p. 1",
-        sentence="So it is.",
-        facts=[fact("x", 0.6, (0.2, 1.0), above=0.4)],
-        needs=[fact("test error", 0.1, (0.0, 0.4), below=0.2)],
-    )
-    assert "about 9 times as many" in claims_table([claim.to_json()])
+def test_a_page_of_a_quick_run_says_whose_numbers_the_text_has(tmp_path):
+    for quick in (True, False):
+        run_experiment(large(1, 1, 0, 1), tmp_path / str(quick), settings=Settings(quick=quick))
+        page = (tmp_path / str(quick) / "p0.md").read_text()
+        assert ("in the text are those of a full run" in page) == quick

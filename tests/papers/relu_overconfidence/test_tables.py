@@ -101,7 +101,7 @@ def test_the_budgets_are_stated():
     assert all(seeds[name] >= 3 for name in methods.MNIST.columns)
     assert FULL.seeds >= max(seeds.values())
     assert FULL.example_steps == 40
-    assert FULL.cost_seeds == 3
+    assert FULL.cost_seeds == 6
     assert QUICK.train["MNIST"] < FULL.train["MNIST"] == 60_000
     assert budgets.budget(Settings()) is FULL
     assert budgets.budget(QUICKLY) is QUICK
