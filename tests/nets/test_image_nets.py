@@ -114,6 +114,7 @@ def randomized(net):
         (lambda shape: nets.resnet(shape, blocks=1, width=4), (3, 8, 8)),
         (lambda shape: nets.resnet(shape, blocks=2, width=2), (1, 7, 9)),
         (lambda shape: nets.resnet(shape, blocks=1, width=4, stem=2, hidden=5), (3, 9, 8)),
+        (lambda shape: nets.resnet(shape, blocks=1, width=4, dropout=0.3), (3, 8, 8)),
     ],
 )
 @torch.no_grad()
@@ -153,6 +154,7 @@ def test_what_is_no_image_is_refused(make):
         (lambda: nets.resnet((3, 0, 32)), "sizes must be positive"),
         (lambda: nets.resnet(stem=0), "sizes must be positive.*stem 0"),
         (lambda: nets.resnet(hidden=-1), "sizes must be positive.*hidden -1"),
+        (lambda: nets.resnet(dropout=1.0), "dropout must be in"),
     ],
 )
 def test_options_are_checked(make, message):
@@ -166,6 +168,13 @@ def test_a_resnet_with_a_stem_sees_an_image_of_half_the_size_through_wider_windo
     assert seen.shape == (1, 4, 16, 16)
     assert net[0].kernel_size == (5, 5)
     assert [layer.out_features for layer in of_kind(net, nn.Linear)] == [7, 10]
+
+
+def test_dropout_of_a_resnet_is_between_the_means_over_the_image_and_the_last_layer():
+    net = nets.resnet(blocks=1, width=4, dropout=0.5)
+    assert [type(layer) for layer in net[-3:]] == [nn.Flatten, nn.Dropout, nn.Linear]
+    assert net[-2].p == 0.5
+    assert not of_kind(nets.resnet(blocks=1, width=4), nn.Dropout)
 
 
 def test_a_dilated_network_answers_each_pixel_and_sees_as_far_as_it_says():

@@ -1,17 +1,22 @@
 """Threads share the members: the same numbers with and without them."""
 
+import threading
+from dataclasses import replace
+
 import pytest
 import torch
 
 import nescio
 from nescio import nets
 from nescio.training import team as threads
+from nescio.training.optimizers import Optimizer
 
 X = torch.rand(90, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(90) % 3
 MAKES = {
     "dense": (lambda: nets.mlp(64, 3, widths=(9,), dropout=0.2), X.flatten(1)),
     "convolutional": (lambda: nets.small_cnn((1, 8, 8), 3, width=2, dropout=0.2), X),
+    "residual": (lambda: nets.resnet((1, 8, 8), 3, blocks=1, width=2, dropout=0.2), X),
 }
 
 
@@ -62,6 +67,36 @@ def test_threads_share_members_with_their_own_rows(name, two_threads):
     for key, tensor in shared.tensors.items():
         torch.testing.assert_close(tensor, whole.tensors[key], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(shared.history.validation, whole.history.validation)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["convolutional", "residual"])
+def test_a_thread_may_move_its_members_between_the_two_passes_of_another(
+    name, optimizer, two_threads, monkeypatch
+):
+    moved = threading.Event()
+    move, plain = Optimizer.update, nescio.losses.nll()
+
+    def seen(self, weights, slopes, rate):
+        move(self, weights, slopes, rate)
+        moved.set()
+
+    def first_waits(forward, batch, rng):
+        losses = plain(forward, batch, rng)
+        assert rng.members[0] == 1 or moved.wait(20)
+        return losses
+
+    def at_once(self, work, members):
+        return list(self.pool.map(work, [[one] for one in range(members)]))
+
+    options = {"members": 2, "epochs": 1, "batch_size": 90, "optimizer": optimizer}
+    expected = trained(name, **options)
+    monkeypatch.setattr(Optimizer, "update", seen)
+    monkeypatch.setattr(threads.Team, "each", at_once)
+    found = trained(name, loss=replace(plain, step=first_waits), **options)
+    assert moved.is_set()
+    for key, tensor in found.tensors.items():
+        assert torch.equal(tensor, expected.tensors[key]), key
 
 
 def _alone(team, work, members):

@@ -156,6 +156,7 @@ def resnet(
     width: int = 16,
     stem: int = 1,
     hidden: int = 0,
+    dropout: float = 0.0,
 ) -> nn.Module:
     """Three stages of residual blocks with `width`, 2 `width` and 4 `width` channels.
 
@@ -168,6 +169,7 @@ def resnet(
     width: number of channels of the first stage.
     stem: stride of the first convolution; 2 takes a quarter of the time, with 5x5 windows.
     hidden: units of a layer before the last one, which can fall silent far from the data; 0: none.
+    dropout: dropout rate before the last layer, in [0, 1).
     """
     image_shape("resnet", inputs)
     if min(*inputs, outputs, blocks, width, stem, hidden + 1) < 1:
@@ -190,4 +192,6 @@ def resnet(
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     if hidden:
         layers += [nn.Linear(before, hidden), nn.ReLU()]
+    if check_dropout(dropout):
+        layers.append(nn.Dropout(dropout))
     return nn.Sequential(*layers, nn.Linear(hidden or before, outputs))

@@ -62,7 +62,9 @@ def advance(
 
     def move(some: list[int]) -> tuple[Tensor, dict[str, Tensor]]:
         part = slice(some[0], some[-1] + 1)
-        mine = {name: tensor[part] for name, tensor in weights.items()}
+        # Through .data, a view has its own count of changes: what another thread does to its own
+        # members would otherwise look to autograd as if these had changed between two passes.
+        mine = {name: tensor.data[part] for name, tensor in weights.items()}
         own, chance = batch.members(part), rng.of(part)
         losses = update(learner, mine, optimizer.members(part), own, chance, rate)
         return losses, own.memory

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nescio import detectors, models, nets
+from nescio import detectors, losses, models, nets
 from nescio.calibration import fit_temperature
 from nescio.core import Categorical, Classification, NescioError, measures
 from nescio.detectors import Detector
@@ -29,6 +29,7 @@ from nescio.models.model import Model
 from nescio.report.comparison_tables import THOUSANDTHS
 from nescio.report.render import METRICS
 from nescio.training.train import train
+from nescio_papers.kit import photographs
 from nescio_papers.kit.budgets import full_and_quick, size
 from nescio_papers.kit.experiment import Findings, Settings, absent, joined, not_judged
 from nescio_papers.kit.images import InData, all_images
@@ -54,18 +55,21 @@ CROSSED, RESIDUAL = "ConfidNet, cross-fitted", "ConfidNet, residual on the log-o
 PLAIN = "recommended, no folds"
 SHOWN = (BASELINE, RECOMMENDED, TRUST, ENSEMBLE, MC, RESIDUAL, CROSSED, PUBLISHED)
 Numbers = Mapping[str, Any]
+Sizes = Mapping[str, int]  # by data set
+
+
+def _of(mnist: int, cifar_10: int) -> Sizes:
+    return {"MNIST": mnist, "CIFAR-10": cifar_10}
 
 
 @dataclass(frozen=True)
 class Budget:
     """The sizes of a run."""
 
-    train: int = size(60_000, quick=600)
+    train: Sizes = size(_of(60_000, 20_000), quick=_of(600, 100))
     test: int = size(10_000, quick=200)
-    seeds: int = size(5, quick=2)
-    epochs: Mapping[str, int] = size(
-        {"MNIST": 10, "CIFAR-10": 12}, quick={"MNIST": 15, "CIFAR-10": 5}
-    )
+    seeds: Sizes = size(_of(5, 3), quick=_of(2, 2))
+    epochs: Sizes = size(_of(10, 20), quick=_of(15, 1))
     width: int = size(400, quick=32)  # of the network for MNIST
     folds: int = size(3, quick=2)
     heads: tuple[int, ...] = size((400, 400, 400, 400), quick=(16, 16))
@@ -86,23 +90,35 @@ class Block:
     data: str
     net: Callable[[InData, Budget], Callable[[], nn.Module]]
     words: str
+    training: Mapping[str, Any]  # options of `nescio.train`
+    folder: str
 
 
 def _mlp(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
     return lambda: nets.mlp(in_dist.shape, in_dist.classes, widths=(sizes.width,), dropout=DROPOUT)
 
 
-def _cnn(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
+def _residual(in_dist: InData, sizes: Budget) -> Callable[[], nn.Module]:
     del sizes
-    return lambda: nets.small_cnn(in_dist.shape, in_dist.classes, dropout=DROPOUT)
+    return lambda: photographs.residual_network(in_dist.shape, in_dist.classes, dropout=DROPOUT)
 
 
 BLOCKS = {
     "MNIST": Block(
-        name="MNIST", data="mnist", net=_mlp, words="a plain network with one hidden layer"
+        name="MNIST",
+        data="mnist",
+        net=_mlp,
+        words="a plain network with one hidden layer",
+        training={"schedule": "cosine"},
+        folder="mnist",
     ),
     "CIFAR-10": Block(
-        name="CIFAR-10", data="cifar10", net=_cnn, words="a small convolutional network"
+        name="CIFAR-10",
+        data="cifar10",
+        net=_residual,
+        words="ResNet-20 with dropout before its last layer",
+        training={**photographs.OPTIONS, "loss": photographs.decayed(losses.nll())},
+        folder="cifar-10-resnet-20",
     ),
 }
 
@@ -141,20 +157,20 @@ def _findings(settings: Settings, block: Block) -> Findings:
 
 def images(block: Block, sizes: Budget) -> InData | Absent:
     """The training and test images of a block, or what is missing."""
-    return all_images(block.data, train=sizes.train, test=sizes.test)
+    return all_images(block.data, train=sizes.train[block.name], test=sizes.test)
 
 
 def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
     """The networks, one per seed, and their fold networks; trained once and stored."""
-    sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
+    sizes, folder = budget(settings), folder_of(settings, PART) / block.folder
     options: dict[str, Any] = {
-        "members": sizes.seeds,
+        "members": sizes.seeds[block.name],
         "epochs": sizes.epochs[block.name],
         "batch_size": 128,
-        "schedule": "cosine",
         "seed": settings.seed,
         "checkpoint_seconds": 60,
         "progress": False,
+        **block.training,
     }
     make_net = block.net(in_dist, sizes)
     model = train(make_net, in_dist.train, run=folder / "network", **options)
@@ -164,7 +180,7 @@ def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Mode
 
 def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Comparison]:
     """A comparison for each seed, kept with what it was made from."""
-    sizes, folder = budget(settings), folder_of(settings, PART) / slug(block.name)
+    sizes, folder = budget(settings), folder_of(settings, PART) / block.folder
     model, crossed = networks_of(settings, block, in_dist)
     results = []
     for member in range(model.members):
@@ -250,7 +266,7 @@ def _heads(
 ) -> dict[str, Tensor]:
     """ConfidNet in all its forms."""
     sizes = budget(settings)
-    folder = folder_of(settings, PART) / slug(block.name) / f"seed-{member}"
+    folder = folder_of(settings, PART) / block.folder / f"seed-{member}"
     options: dict[str, Any] = {
         "widths": sizes.heads,
         "epochs": sizes.head_epochs,
@@ -324,11 +340,12 @@ def _mean(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def _introduction(sizes: Budget) -> str:
+    counts = " and ".join(f"{seeds} networks for {name}" for name, seeds in sizes.seeds.items())
     return (
-        f"{sizes.seeds} networks each; every score is judged by the errors of the same network. "
-        "Means over the networks, ± their standard deviation; in per cent, AURC in thousandths. "
-        "Gains are in AP of errors over the maximum probability (as log-odds), with the interval "
-        f"of {sizes.resamples} paired resamples of the test images. MC dropout and the ensemble: "
+        f"{counts}; every score is judged by the errors of the same network. Means over the "
+        "networks, ± their standard deviation; in per cent, AURC in thousandths. Gains are in AP "
+        "of errors over the maximum probability (as log-odds), with the interval of "
+        f"{sizes.resamples} paired resamples of the test images. MC dropout and the ensemble: "
         "the log-odds against the network's answer in their mean, or the entropy of that. "
         "Recommended: the log-odds and the log trust score; without folds both have the same "
         f"spread. {sizes.folds} fold networks a seed give the cross-fitted probabilities, the "
@@ -336,7 +353,9 @@ def _introduction(sizes: Budget) -> str:
         f"{len(sizes.heads)} layers of {sizes.heads[0]}, {sizes.head_epochs} epochs at a rate of "
         f"{HEAD_RATE:g}, and as published {sizes.tuning_epochs} more with the encoder at "
         f"{TUNING_RATE:g}; no epoch is chosen by validation errors: the part "
-        "[`confidnet`](confidnet.md) does that."
+        "[`confidnet`](confidnet.md) does that. For CIFAR-10 the networks are trained like the "
+        "plain network of the second paper's table 1, but with dropout and for "
+        f"{sizes.epochs['CIFAR-10']} epochs."
     )
 
 

@@ -14,8 +14,8 @@ from nescio_papers import Settings
 from nescio_papers.robust_deep_learning import failure, failure_verdicts
 
 TINY = replace(
-    failure.QUICK, train=120, test=50, epochs={"MNIST": 3, "CIFAR-10": 1}, width=8, heads=(4,),
-    passes=2, resamples=4,
+    failure.QUICK, train={"MNIST": 120, "CIFAR-10": 40}, test=50, width=8, heads=(4,),
+    epochs={"MNIST": 3, "CIFAR-10": 1}, passes=2, resamples=4,
 )  # fmt: skip
 SCORES = {
     BASELINE, failure.COOLED, failure.MC, f"{failure.MC}: entropy", failure.ENSEMBLE,
