@@ -14,7 +14,7 @@ from nescio.data.corruptions import rotation
 from nescio.models.model import Model
 from nescio.report.plots.look import COLORS, MARKERS, add_title, with_look
 from nescio_papers.kit import Findings, InData, Settings
-from nescio_papers.robust_deep_learning.dropout_errors import networks
+from nescio_papers.robust_deep_learning.dropout_errors import LAST, networks
 
 TURNING, EXTREMES, SAMPLES = (
     "mc-dropout-turning.png",
@@ -29,7 +29,7 @@ ONE = 1
 
 def findings(settings: Settings, in_dist: InData) -> Findings:
     """Pictures of the network with dropout before the last layer, as in the lecture."""
-    model = networks(settings, "MNIST", "dropout before the last layer", in_dist)
+    model = networks(settings, "MNIST", LAST, in_dist)
     sampler = models.mc_dropout(model.member(0), passes=PASSES, seed=settings.seed)
     x, y = in_dist.test
     turning = _logits(sampler, turned(x[_typical(model, x, y)], ANGLES))

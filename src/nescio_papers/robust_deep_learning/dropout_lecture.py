@@ -1,7 +1,7 @@
 """Part `lenet`: the lecture's own set-up, LeNet with dropout before the last layer.
 
-A digit that turns; and the errors of MC dropout and of dropout as usual, image by image, also of a
-small network for CIFAR-10.
+A digit that turns; and the errors of MC dropout and of dropout as usual, image by image, also of
+the residual networks of the part `mc-dropout`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from nescio_papers.kit import (
     table,
 )
 from nescio_papers.robust_deep_learning.dropout_digits import ANGLES, ONE, PASSES, turned
-from nescio_papers.robust_deep_learning.dropout_errors import NETWORKS
+from nescio_papers.robust_deep_learning.dropout_errors import LAST, networks
 from nescio_papers.robust_deep_learning.dropout_masks import (
     at_dropout,
     features_of,
@@ -46,8 +46,8 @@ from nescio_papers.robust_deep_learning.dropout_masks import (
     paired_errors,
 )
 from nescio_papers.robust_deep_learning.dropout_turning import turning_facts, turning_numbers
-from nescio_papers.robust_deep_learning.networks import trained as trained_small
 from nescio_papers.robust_deep_learning.networks import weights_digest
+from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 from nescio_papers.robust_deep_learning.stored_facts import learned, of_count
 
 PART, FIGURE = "lenet", "lenet-turning.png"
@@ -55,7 +55,7 @@ SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
 PRINTED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7)  # of 12 images in the source
 RATE, DECAY, DROPOUT = 0.01, 1e-6, 0.5
 LEARNED = 0.02  # a test error that shows that LeNet has learned
-LENET, SMALL = "LeNet on MNIST", "small networks on CIFAR-10"
+LENET, RESIDUAL = "LeNet on MNIST", "ResNet-20 on CIFAR-10"
 PUBLISHED_FALLS = {"NIN": -0.16, "DSN": -0.05, "augmented DSN": -0.24}  # of errors 10.43 to 7.95
 
 
@@ -70,8 +70,6 @@ class Budget:
     test: int = size(10_000, quick=100)
     masks: int = size(5, quick=2)  # draws of the masks
     error_passes: int = size(50, quick=3)  # the lecture's T
-    small: int = size(3, quick=1)  # networks for CIFAR-10
-    small_epochs: int = size(12, quick=1)
 
 
 FULL, QUICK = full_and_quick(Budget)
@@ -96,7 +94,7 @@ def run(settings: Settings) -> Findings:
     """The digit that turns and the errors, for each data set at hand."""
     sizes = QUICK if settings.quick else FULL
     digits = all_images("mnist", train=sizes.train, test=sizes.test)
-    photographs = all_images("cifar10", train=sizes.train, test=sizes.test)
+    photographs = in_data(BLOCKS["CIFAR-10"], budget(settings))
     parts: dict[str, Findings] = {}
     errors: dict[str, Any] = {}
     if isinstance(digits, Absent):
@@ -108,11 +106,8 @@ def run(settings: Settings) -> Findings:
     if isinstance(photographs, Absent):
         parts["photographs"] = absent("CIFAR-10", photographs.why)
     else:
-        small = trained_small(
-            settings, PART, "small", photographs, epochs=sizes.small_epochs, members=sizes.small,
-            make=NETWORKS["dropout before the last layer"],
-        )  # fmt: skip
-        errors[SMALL] = _errors(settings, sizes, small, photographs, "small")
+        model = networks(settings, "CIFAR-10", LAST, photographs)
+        errors[RESIDUAL] = _errors(settings, sizes, model, photographs, "resnet-20")
     if errors:
         parts["errors"] = Findings(
             numbers=errors,
@@ -160,7 +155,7 @@ def _sampling_claim(name: str, found: Mapping[str, Any]) -> Claim:
         sentence="Dropout only propagates the mean; MC dropout propagates the whole distribution: "
         f"its test error is lower, T = 50. ({name})",
         facts=[mask_fact(name, found)],
-        needs=learned("CIFAR-10", "test error", found["usual"]) if name == SMALL else (),
+        needs=learned("CIFAR-10", "test error", found["usual"]) if name == RESIDUAL else (),
         note=f"interval over test images and masks, for these networks; {mask_note({name: found})}",
     )
 
@@ -187,15 +182,15 @@ def _errors(
 
 def _published_errors(errors: Mapping[str, Any]) -> list[Comparison]:
     """By how much MC dropout lowered the error of published networks for CIFAR-10, in points."""
-    if SMALL not in errors:
+    if RESIDUAL not in errors:
         return []
-    own = 100 * errors[SMALL]["difference"]["value"]
+    own = 100 * errors[RESIDUAL]["difference"]["value"]
     return [
         Comparison(
             f"CIFAR-10: error of MC dropout less dropout's, points ({name})",
             said,
             own,
-            note="Gal and Ghahramani (2015), 50 passes; here a small network on 20,000 images",
+            note="Gal and Ghahramani (2015), 50 passes; here ResNet-20 on 20,000 images",
         )
         for name, said in PUBLISHED_FALLS.items()
     ]

@@ -67,13 +67,21 @@ def residual(
     loss: Loss | None = None,
     start: Model | None = None,
     epochs: int | None = None,
+    members: int = 1,
+    make: Callable[[InData], nn.Module] | None = None,
 ) -> Model:
     """ResNet-20 for photographs, trained once and kept.
 
     loss: what it learns beside weight decay; None: cross-entropy.
     start: a trained one to start from, at a smaller rate and with crops without black edges.
     epochs: passes through the images; None: those of a network that starts anew.
+    members: how many of them.
+    make: how one is made, with dropout for example; None: ResNet-20 as it is.
     """
+
+    def plain(data: InData) -> nn.Module:
+        return photographs.residual_network(data.shape, data.classes)
+
     sizes = budget(settings)
     tuned = {} if start is None else {"start": start, **photographs.TUNED}
     return trained(
@@ -82,8 +90,9 @@ def residual(
         f"{name}-resnet-20",
         replace(in_dist, train=spread(in_dist.train, sizes.residual_images)),
         epochs=epochs or sizes.residual_epochs,
+        members=members,
         loss=photographs.decayed(loss or losses.nll()),
-        make=lambda data: photographs.residual_network(data.shape, data.classes),
+        make=make or plain,
         **{**photographs.OPTIONS, **tuned},
     )
 

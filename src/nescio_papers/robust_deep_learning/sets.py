@@ -39,6 +39,7 @@ class Budget:
     exposed_epochs: Sizes = size(EXPOSED, quick=dict.fromkeys(EXPOSED, 1))  # to outliers
     residual_images: int = size(60_000, quick=100)  # of a residual network, at most
     residual_epochs: int = size(photographs.EPOCHS, quick=1)
+    dropout_epochs: int = size(20, quick=1)  # of residual networks with dropout, and without
     out: int = size(20_000, quick=200)  # images of an OOD set at most that a training sees
     batch: int = size(128, quick=50)
     seeds: int = size(3, quick=2)
@@ -106,7 +107,7 @@ PUBLISHED_NOTES = {
 }
 
 
-PHOTOGRAPHS = ("CIFAR-10",)  # calibration, ConfidNet and exposure have residual networks for
+PHOTOGRAPHS = ("CIFAR-10",)  # networks for these are residual, but those of detectors
 
 
 def budget(settings: Settings) -> Budget:

@@ -8,6 +8,7 @@ from torch import nn
 
 from nescio import models
 from nescio.evaluation.compare import Absent
+from nescio.nets.factory import made_by
 from nescio_papers.kit import Settings
 from nescio_papers.kit.images import InData
 from nescio_papers.robust_deep_learning import (
@@ -54,12 +55,23 @@ def test_errors_over_passes_equal_those_of_fewer_passes():
         assert found[passes - 1] == pytest.approx((labels != y).double().mean().item())
 
 
-@pytest.mark.parametrize(("kind", "count"), [("no dropout", 0), ("dropout in all layers", 3)])
-def test_where_dropout_stands(kind, count):
-    images, labels = torch.zeros(2, 1, 28, 28), torch.zeros(2, dtype=torch.long)
-    net = dropout_errors.NETWORKS[kind](InData((images, labels), (images, labels), 10))
-    assert sum(isinstance(layer, nn.Dropout) for layer in net) == count
+@pytest.mark.parametrize(
+    ("name", "shape", "kind", "rates"),
+    [
+        ("MNIST", (1, 28, 28), dropout_errors.NONE, []),
+        ("MNIST", (1, 28, 28), dropout_errors.LAST, [0.5]),
+        ("MNIST", (1, 28, 28), dropout_errors.ALL, [0.2, 0.2, 0.5]),
+        ("CIFAR-10", (3, 32, 32), dropout_errors.NONE, []),
+        ("CIFAR-10", (3, 32, 32), dropout_errors.LAST, [0.5]),
+        ("CIFAR-10", (3, 32, 32), dropout_errors.ALL, [0.1] * 10 + [0.5]),  # stem, 9 blocks, last
+    ],
+)
+def test_where_dropout_stands(name, shape, kind, rates):
+    images, labels = torch.zeros(2, *shape), torch.zeros(2, dtype=torch.long)
+    net = dropout_errors.network(name, kind, InData((images, labels), (images, labels), 10))
+    assert [layer.p for layer in net.modules() if isinstance(layer, nn.Dropout)] == rates
     assert net(images).shape == (2, 10)
+    assert made_by(net) is None or kind != dropout_errors.ALL  # its record would rebuild another
 
 
 def test_turning_by_right_angles_permutes_the_pixels():
@@ -167,21 +179,31 @@ def test_the_lectures_set_up_is_run_as_stated(tmp_path):
 
 
 def test_the_digits_and_the_photographs_are_run_and_judged(tmp_path, monkeypatch):
-    def images(name, **_):
-        if name == "cifar10":
-            return Absent("no photographs")
-        rows = torch.rand(60, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+    def images(channels, side):
+        rows = torch.rand(60, channels, side, side, generator=torch.Generator().manual_seed(1))
         labels = torch.arange(60) % 10
         return InData((rows, labels), (rows[:30], labels[:30]), 10)
 
-    monkeypatch.setattr(dropout_lecture, "all_images", images)
-    found = dropout_lecture.run(Settings(quick=True, folder=tmp_path))
+    monkeypatch.setattr(dropout_lecture, "all_images", lambda *_, **__: images(1, 28))
+    monkeypatch.setattr(dropout_lecture, "in_data", lambda *_: Absent("no photographs"))
+    settings = Settings(quick=True, folder=tmp_path)
+    found = dropout_lecture.run(settings)
     assert "CIFAR-10 is not at hand: no photographs" in found.text
     numbers = found.numbers["errors"][dropout_lecture.LENET]
     assert numbers["images"] == 30
     assert len(numbers["tables"][0]) == dropout_lecture.QUICK.masks
     assert "McNemar's p" in found.text
     assert len(dropout_lecture.judge(found.numbers)) == 2
+
+    monkeypatch.setattr(dropout_lecture, "in_data", lambda *_: images(3, 32))
+    found = dropout_lecture.run(settings)
+    numbers = found.numbers["errors"][dropout_lecture.RESIDUAL]
+    assert len(numbers["usual"]) == 2  # the networks of the part `mc-dropout`
+    (kept,) = (tmp_path / "mc-dropout").glob("*/model.safetensors")
+    assert kept.parent.name == "cifar-10--dropout-before-the-last-layer-resnet-20"
+    *_, claim = dropout_lecture.judge(found.numbers)
+    assert "ResNet-20 on CIFAR-10" in claim.sentence
+    assert claim.verdict == "not reached here"  # noise cannot be learned
 
 
 def test_the_digit_most_like_the_printed_one_is_shown():
