@@ -59,3 +59,4 @@ def test_every_option_of_every_part_is_explained(kind: str) -> None:
         assert registry.described(part), name
         options = {option.name for option in registry.keyword_only(part)}
         assert registry.meanings(part).keys() == options, name
+        assert not [one for one in map(registry.written, registry.keyword_only(part)) if "<" in one]

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import nescio.core.writing as core_writing
 from nescio.core import (
     NescioError,
     known_by,
@@ -161,6 +162,23 @@ def test_a_new_folder_that_nothing_was_written_to_goes_with_the_error(tmp_path, 
         refused()
     assert folder.is_dir() == folder.parent.is_dir() == (before or written)
     assert not folder.is_dir() or [path.name for path in folder.iterdir()] == ["begun"] * written
+
+
+def test_a_folder_that_goes_before_it_is_owned_is_made_again(tmp_path, monkeypatch):
+    folder, made = tmp_path / "run", []
+    own = core_writing.make_folder
+
+    def gone_at_first(path):
+        own(path)
+        made.append(path)
+        if made == [folder]:
+            folder.rmdir()  # another process was refused, and tidies up
+        return path
+
+    monkeypatch.setattr(core_writing, "make_folder", gone_at_first)
+    with owned_folder(folder):
+        assert folder.is_dir()
+        assert [path.name for path in folder.iterdir()] == [core_writing.OWNER]
 
 
 def test_a_folder_with_too_long_a_name_is_refused(tmp_path):

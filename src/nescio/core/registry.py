@@ -149,8 +149,8 @@ def keyword_only(part: Part) -> list[inspect.Parameter]:
 
 def written(option: inspect.Parameter) -> str:
     """An option with its default, as it is given: `members=10`; `radius=...` where it has none."""
-    given = option.default not in (None, option.empty)
-    return f"{option.name}={option.default if given else '...'}"
+    value = "..." if option.default is option.empty else option.default
+    return f"{option.name}={getattr(value, '__name__', value)}"
 
 
 def described(part: Part) -> str:

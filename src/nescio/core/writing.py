@@ -139,8 +139,11 @@ def owned_folder(folder: str | Path) -> Iterator[None]:
     path = Path(folder)
     new = [one for one in (path, *path.parents) if not os.path.lexists(one)]
     try:
-        with owned(make_folder(path)):
-            yield
+        while True:
+            with owned(make_folder(path)):
+                if path.is_dir():  # else one who was refused removed it before it was owned
+                    yield
+                    return
     except BaseException:
         with suppress(OSError):  # something is in it
             for one in new:

@@ -157,11 +157,12 @@ def whole(path: Path) -> dict[str, Any]:
         parts = dict(found["parts"])
         lacking = [name for one in parts.values() for name in NEEDED if name not in one]
         layout = int(found.get("layout", 1))
+        strange = dict(found.get("settings", FIRST)).keys() - FIRST.keys()
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(
             f"{path} was not written by nescio reproduce, or is damaged; {anew}"
         ) from error
-    if layout > LAYOUT:
+    if layout > LAYOUT or strange:
         raise NescioError(
             f"{path} was written by a newer nescio ({found.get('version')}; this is {VERSION}); "
             f"upgrade to read it, or {anew}"

@@ -27,7 +27,7 @@ MINUTE = 60  # seconds; what takes less is not said
 MOST = 200  # lines of a summary
 WORDS = 700  # characters of a part's text in it
 MANY = 100  # times the repetitions; what needs more is not counted
-OF_A_FULL_RUN = "Numbers of samples, seeds and epochs in the text are those of a full run."
+OF_A_FULL_RUN = "Some numbers of samples, seeds and epochs in the text are those of a full run."
 NOT_PRINTED = "No published number is known of what is measured here."
 RULE = (
     "A claim *holds* where every number is on its side of the limit over its whole 95 % interval, "
@@ -308,8 +308,10 @@ def _decided(one: Mapping[str, Any]) -> tuple[float, str]:
     value, low, high = (
         math.nan if one[end] is None else one[end] for end in ("value", "low", "high")
     )
-    above = one.get("above")
-    gap = value - one["below"] if above is None else above - value
+    above, below = one.get("above"), one.get("below")
+    if above is None and below is None:  # expected finite
+        return math.inf, OPEN
+    gap = value - below if above is None else above - value
     if math.isnan(low + gap + high) or not gap:
         return math.inf, OPEN
     reach = max(value - low, high - value)

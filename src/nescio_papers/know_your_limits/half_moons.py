@@ -364,7 +364,8 @@ def _comparisons(numbers: dict[str, Any]) -> list[Comparison]:
                 note=f"of hard labels, with the paper's budget; {drawn[END][model][HARD]:.3f} to "
                 "the end; "
                 + (
-                    "published: the same score in the authors' search"
+                    f"published: the {'best' if model == DROPOUT else 'same'} score in the "
+                    "authors' search"
                     if model in SEARCHED
                     else "theirs is readable in the picture only"
                 ),

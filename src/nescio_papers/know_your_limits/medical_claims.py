@@ -38,9 +38,9 @@ def _wrong_units(worlds: Numbers) -> Claim:
     half = half_or_inf(one)
     blind = sum(results[name].mean < 0.5 for name in results if is_measure(name))
     return Claim(
-        source="Ulmer and Cinà, section 5",
-        sentence="Uncertainty measures of ReLU classifiers converge to a fixed value far from the "
-        "data, which makes them unreliable for finding such inputs.",
+        source="Ulmer and Cinà, section 1",
+        sentence="These results entail that, when the conditions of the theorem are met, these "
+        "models cannot be used to reliably detect OOD.",
         facts=[
             fact(
                 f"AUROC of the best measure, one of {len(one.values)} columns times "
@@ -98,8 +98,9 @@ def _discrete(worlds: Numbers) -> Claim:
     better = percent(sum(gap > 0 for gap in gaps.values()) / len(gaps))
     return Claim(
         source="Ulmer and Cinà, section 7",
-        sentence="More work is needed to cover the case of discrete features: one would have to "
-        "address directly the difference between the training and the new distribution.",
+        sentence="Reasoning in the limit is not available for categorical or ordinal variables and "
+        "one would probably have to resort to techniques that address directly the difference "
+        "between the training and the new distribution.",
         facts=[
             fact(
                 f"AUROC of the best detector of rows less that of the best measure, mean of "
@@ -109,5 +110,5 @@ def _discrete(worlds: Numbers) -> Claim:
                 above=0,
             )
         ],
-        note=f"better in {better} of the worlds: {shown}",
+        note=f"detectors are such techniques; better in {better} of the worlds: {shown}",
     )

@@ -62,22 +62,31 @@ def softmax_claims(numbers: Mapping[str, Any]) -> list[Claim]:
     return [
         Claim(
             source="Ulmer and Cinà, lemma 9 and figure 4",
-            sentence="The softmax saturates: its gradient goes to zero as one logit goes to "
-            "infinity.",
+            sentence="The derivative of the softmax of c in any logit goes to zero as the logit of "
+            "c goes to plus or minus infinity.",
             facts=[
                 exactly(
                     f"{saturates} 0",
                     numbers["gradient at a difference of 10"],
                     below=SMALL,
-                    why=why,
-                ),
+                    why=f"{why}; the same with the signs changed",
+                )
+            ],
+            note="the other logits stay where they are",
+        ),
+        Claim(
+            source="Ulmer and Cinà, proof of lemma 5",
+            sentence="Lemma 9 implies that the first factor of every part in the sum of Equation "
+            "14 will tend to zero in the limit.",
+            facts=[
                 exactly(
-                    f"{saturates} 10 as well, as in the proof, where all logits grow",
+                    f"{saturates} 10 as well",
                     numbers["gradient on the diagonal"],
                     below=SMALL,
                     why=why,
-                ),
+                )
             ],
+            note="in the proof all logits grow, and lemma 9 is about one",
         ),
         Claim(
             source="Ulmer and Cinà, definition 3",

@@ -115,9 +115,9 @@ def _definitions(numbers: Numbers | None, rows: Numbers) -> list[Claim]:
 
 def _equal_rows(dead: Numbers) -> Claim:
     return Claim(
-        source="Hein et al., section 3",
-        sentence="It is hardly imaginable that V has identical rows for a normally trained "
-        "network, unless its output is constant anyway.",
+        source="here",
+        sentence="Small trained networks, too, rarely have directions in which all rows of V are "
+        "equal.",
         facts=[
             counted(
                 "trained 2-5-5-9 networks that are constant in some directions and not in others",
@@ -126,6 +126,8 @@ def _equal_rows(dead: Numbers) -> Claim:
                 below=IMAGINABLE,
             )
         ],
-        note=f"over all networks up to {percent(dead['largest share'])} of the directions are "
+        note="Hein et al. (section 3) find this hardly imaginable of a normally trained network: "
+        "see `nescio reproduce relu-overconfidence`; over all "
+        f"networks up to {percent(dead['largest share'])} of the directions are "
         f"dead, with a confidence from {dead['lowest confidence']:.2f}",
     )

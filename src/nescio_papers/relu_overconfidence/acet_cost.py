@@ -237,6 +237,6 @@ def claims_of(numbers: Numbers) -> list[Claim]:
                 limit("cost of an epoch with 40 steps", cost[forty], above=MOST, form=".1f"),
             ],
             note=f"{len(numbers['each'][ours])} seeds, {numbers['epochs']} epochs on "
-            f"{numbers['images']:,} images; three seeds had left it open",
+            f"{numbers['images']:,} images",
         )
     ]

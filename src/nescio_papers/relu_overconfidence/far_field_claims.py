@@ -96,25 +96,22 @@ def _theorem(numbers: Numbers) -> Claim:
 
 def _rows_of_v(numbers: Numbers) -> Claim:
     accuracy = numbers["worlds"][DIGITS][NARROW]["accuracy"]
+    narrow = _each_limit(numbers, narrow=True)
+    small = sum(row["constant"] * row["rays"] for row in narrow) / sum(r["rays"] for r in narrow)
     return Claim(
         source=f"{SOURCE}, section 3",
-        sentence="It is hardly imaginable that V has identical rows for a normally trained "
-        "network.",
+        sentence="It is hardly imaginable that this (identical rows of V) is ever true for a "
+        "normally trained network unless the output of the network is constant anyway.",
         facts=[
             _share(
-                "constant far out, usual networks",
+                "rays whose rows are equal far out, usual networks",
                 _each_limit(numbers, narrow=False),
                 "constant",
                 below=0.01,
             ),
-            _share(
-                "with 6 units a layer",
-                _each_limit(numbers, narrow=True),
-                "constant",
-                below=0.01,
-            ),
         ],
-        note=f"the latter have an accuracy of {percent(min(accuracy))} to {percent(max(accuracy))}",
+        note=f"of the rays of networks with 6 units a layer {percent(small)}; their accuracy is "
+        f"{percent(min(accuracy))} to {percent(max(accuracy))}",
     )
 
 

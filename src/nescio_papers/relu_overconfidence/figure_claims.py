@@ -19,6 +19,13 @@ SURE = 0.5  # a noise image that a network is sure of
 RARE = 0.05  # very difficult: the attack succeeds on fewer
 ALIKE = 0.1  # no similarity: fewer are as similar to the data as half of the data are
 LEARNED = 0.05  # test error of a network that is worth a figure
+OF_DIGITS = (
+    "Note that neither in the noise images nor in the adversarially modified ones there is "
+    "structure similar to a MNIST image."
+)
+OF_PHOTOGRAPHS = (
+    "Neither the noise nor the adversarial noise images show similarity to CIFAR-10 images."
+)
 Numbers = Mapping[str, Any]
 
 
@@ -29,20 +36,19 @@ def figure_claims(numbers: Numbers) -> list[Claim]:
         claims.append(polytope_claim(numbers["polytopes"]))
     mnist, cifar = (numbers.get(name, {}) for name in ("MNIST", "CIFAR-10"))
     if "similarity" in mnist:
-        claims += [_no_structure("2", "MNIST", mnist["similarity"]), _difficult(mnist)]
+        claims += [_no_structure("2", OF_DIGITS, mnist["similarity"]), _difficult(mnist)]
     if "similarity" in cifar:
-        claims.append(_no_structure("3", "CIFAR-10", cifar["similarity"]))
+        claims.append(_no_structure("3", OF_PHOTOGRAPHS, cifar["similarity"]))
     if "samples" in numbers and "wrong" in mnist:
         claims.append(_most_low(numbers["samples"], mnist["wrong"]))
     return claims
 
 
-def _no_structure(number: str, name: str, found: Mapping[str, Sequence[float]]) -> Claim:
+def _no_structure(number: str, sentence: str, found: Mapping[str, Sequence[float]]) -> Claim:
     usual = float(np.median(found["test"]))
     return Claim(
         source=f"{SOURCE} {number}",
-        sentence=f"Neither the noise nor the adversarial noise images show similarity to {name} "
-        "images.",
+        sentence=sentence,
         facts=[
             _share(
                 f"share of {what} that is as similar to a training image as half of the test "

@@ -298,8 +298,9 @@ def _asked(found: BlockNumbers) -> Claim:
     more = found.less(ACET, PLAIN, row, FPR, beside=found.noise_row(PLAIN))
     return _claim(
         found,
-        "Far away from the training data a classifier should not make high confidence predictions: "
-        "such an input should lead to the fact that a human doctor is asked.",
+        "Far away from the training data a classifier should not make high confidence predictions "
+        "... such an input should either lead to the fact that other redundant sensors are used or "
+        "that a human doctor is asked to check the diagnosis.",
         [
             limit(
                 "rejected by ACET at the threshold that keeps 95 % of the test images: noise",

@@ -165,7 +165,8 @@ def _text(result: Numbers, missing: Mapping[str, str]) -> str:
         "training and test images each part serves one purpose, of the others every other image. "
         "Noise is uniform or of shuffled pixels, smoothed, from another seed in the test. "
         "Each row is one training; for CIFAR-10 the network that was shown nothing is a "
-        "ResNet-20, and the others start from it: they were trained longer.",
+        "ResNet-20, and the others start from it: they were trained longer, on crops without black "
+        "edges.",
     ]
     for name, part in result.items():
         sets = list(part["rows"][PLAIN])

@@ -182,6 +182,8 @@ def test_results_of_an_older_version_are_kept_and_judged_again(lab, published):
     ("change", "said"),
     [
         ({"layout": 99, "version": "99.0"}, r"written by a newer nescio \(99.0; this is"),
+        ({"settings": {"foo": 1}}, "written by a newer nescio"),
+        ({"settings": 1}, "not written by nescio reproduce, or is damaged"),
         ({"parts": [1]}, "not written by nescio reproduce, or is damaged"),
         ({"parts": {"measure": {}}}, "records without title"),
         ({"version": "1", "digest": "0"}, "is not what was written"),

@@ -1,6 +1,7 @@
 """Summaries stay short, whatever they sum up; what they leave out is on the pages behind them."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -177,6 +178,7 @@ UNKNOWN = fact("u", None, (None, None), above=1.0)
         ([fact("x", 0.5, (0.4, 0.6), above=0.49)], [fact(*X, above=0.4)], "up to 100 times"),
         ([UNKNOWN], [fact(*X, above=0.4)], ""),
         ([UNKNOWN], [fact(*X, below=0.4)], "up to 4 times"),
+        ([fact("x", math.nan, (math.nan, math.nan), below=math.inf)], [], ""),
     ],
 )
 def test_beside_an_open_verdict_stands_what_would_decide_it(facts, needs, said):

@@ -28,7 +28,7 @@ from nescio.core import (
     setting,
     unknown,
 )
-from nescio.core.registry import calibrators, nets, recipes
+from nescio.core.registry import calibrators, nets, recipes, spelled
 from nescio.data import Dataset, augmentation
 from nescio.data.readers.stream import listed
 from nescio.models import Model, Predictor, as_head, with_head
@@ -275,7 +275,7 @@ def augments(text: str | None) -> tuple[augmentation.Augment, ...]:
     steps = []
     for word in text.split(",") if text else []:
         name, equals, value = word.strip().partition("=")
-        name = name.replace("-", "_")
+        name = spelled(name, AUGMENTS)
         if name not in AUGMENTS:
             raise NescioError(unknown("augmentation", name, AUGMENTS))
         make, number = AUGMENTS[name]
