@@ -181,11 +181,12 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
     """The claims on the network of a data set, if it has learned that."""
     before, after = _ece(rows[BEFORE]), _ece(rows[USUAL])
     needs = learned(name, "test error", rows[BEFORE].get("error", math.nan))
+    poor = between("ECE", before, above=POOR, form=".2%", within=A_SHARE)
     return [
         Claim(
             source=SOURCE,
             sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
-            facts=[between("ECE", before, above=POOR, form=".2%", within=A_SHARE)],
+            facts=[poor],
             needs=needs,
             note=f"badly calibrated: an ECE above {100 * POOR:g} %; {_which(name)}",
         ),
@@ -196,7 +197,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
                 between("fall of the ECE", less(before, after), above=0, form=".2%"),
                 between("ECE that is left", after, below=LEFT, form=".2%", within=A_SHARE),
             ],
-            needs=needs,
+            needs=[*needs, poor],
             note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",
         ),
     ]

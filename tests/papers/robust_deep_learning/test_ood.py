@@ -253,7 +253,11 @@ def test_a_set_that_stands_for_all_others_is_short_of_none():
     assert "shown a, tested on c" in claim.facts[0].what
     rows["a"] = matrix(a=(0.99, 0.99, 0.999))["a"]
     one = exposure.modeled_claim("MNIST", {"rows": rows})
-    assert [fact.verdict for fact in one.facts] == ["open", "holds", "holds"]
+    assert [fact.verdict for fact in one.facts] == ["does not hold", "holds", "holds"]
+    assert one.verdict == "holds in part"
+    rows["a"] = matrix(a=(0.99, 0.99 - exposure.STRONG, 0.99))["a"]
+    close = exposure.modeled_claim("MNIST", {"rows": rows})
+    assert [fact.verdict for fact in close.facts] == ["open", "holds", "holds"]
     assert exposure.modeled_claim("MNIST", {"rows": {exposure.PLAIN: {}}}).verdict == "open"
 
 
