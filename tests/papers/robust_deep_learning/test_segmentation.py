@@ -129,6 +129,7 @@ def measured(sign=1.0, *, overlap=0.6, gain=0.01):
 def test_verdicts_turn_with_their_numbers():
     found = [one.verdict for one in segmentation_verdicts.judge(measured())]
     assert found == ["holds"] * 6
+    assert [one.source for one in segmentation_verdicts.judge(measured())][2:5] == ["here"] * 3
     against = segmentation_verdicts.judge(measured(-1.0, overlap=0.4, gain=-0.01))
     assert [one.verdict for one in against] == ["does not hold"] * 6
     nothing = segmentation_verdicts.judge(measured(overlap=0.1))
