@@ -284,7 +284,7 @@ def modeled_claim(name: str, part: Numbers) -> Claim:
             )
     return Claim(
         source=SOURCE,
-        sentence=f"By essence, OOD are impossible to model. ({name})",
+        sentence=f"By essence, OOD are impossible to model! ({name})",
         facts=facts or [open_fact("AUROC short of a network that was shown the set", above=STRONG)],
         needs=_needs(name, part),
         note=f"judged where each set does worst; a set that models all others is nowhere short by "
