@@ -26,7 +26,7 @@ from nescio_papers.kit import (
 )
 from nescio_papers.robust_deep_learning.networks import residual, trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, PHOTOGRAPHS, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import between, learned, less
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, learned, less
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
@@ -231,7 +231,7 @@ def _comparisons(numbers: Mapping[str, Numbers]) -> list[Comparison]:
                 f"{name}: ECE {'before' if row == BEFORE else 'after temperature'}",
                 said,
                 result["rows"][row]["ece"],
-                note="Guo et al.: ResNet-110, all training images, 15 bins",
+                note=f"{RECALLED}; Guo et al.: ResNet-110, all training images, 15 bins",
             )
             for row, said in PUBLISHED_ECE.items()
             if row in result["rows"]

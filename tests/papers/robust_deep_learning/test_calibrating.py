@@ -72,3 +72,5 @@ def test_published_numbers_stand_beside_ours():
     found = {"MNIST": {"rows": rows, "temperature": 1.3}, "CIFAR-10": {"rows": rows}}
     said = [(row.published, row.ours) for row in calibrating._comparisons(found)]
     assert said == [(1.173, 1.3), (0.046, 0.04), (0.0083, 0.01)]
+    recalled = ["recalled" in row.note for row in calibrating._comparisons(found)]
+    assert recalled == [False, True, True]

@@ -191,7 +191,10 @@ def example(*gaps):
     auroc = {"value": 0.9, "low": 0.89, "high": 0.91}
     return {
         "tested": ["kana"],
-        "predictors": {"max_logit": {"rows": {"kana": {"auroc": auroc}}}},
+        "predictors": {
+            "max_logit": {"rows": {"kana": {"auroc": auroc}}},
+            "msp": {"rows": {"kana": {"auroc": {"value": 0.95, "low": 0.94, "high": 0.96}}}},
+        },
         "gains": dict.fromkeys(
             (ood_verdicts.DISPERSION, ood_verdicts.TUNED, ood_verdicts.SHOWN), rows
         ),
@@ -204,6 +207,7 @@ def test_scores_are_judged_over_trainings():
         {"example": example(-0.01, -0.012, -0.011), "exposure": nothing}
     )
     assert logits.verdict == "holds"
+    assert "its AUROC: kana 0.950" in logits.note  # of the maximum probability
     assert (dispersion.verdict, odin.verdict) == ("does not hold", "does not hold")
     assert "interval over 3 trainings" in odin.measured
     better = ood_verdicts.judge({"example": example(0.01, 0.012), "exposure": nothing})[2]

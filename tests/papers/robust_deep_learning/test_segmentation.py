@@ -139,6 +139,7 @@ def test_verdicts_turn_with_their_numbers():
 
 def test_a_gain_that_no_table_shows_is_none():
     assert segmentation_verdicts.judge(measured(gain=0.0005))[-1].verdict == "open"
+    assert "recalled from the paper" in segmentation_verdicts.judge(measured())[-1].note
     assert segmentation_verdicts.judge(measured(gain=-0.0006))[-1].verdict == "does not hold"
 
 
