@@ -1,8 +1,7 @@
 """The deep-ensembles practical: its toy worlds, whole, as they were and corrected."""
 
-from nescio.core import one_thread
 from nescio.core.registry import experiments
-from nescio_papers.kit import Experiment, Part, deferred
+from nescio_papers.kit import Experiment, deferred_parts
 
 PARTS = {
     "regression": ("The cubic by six networks, faithful and corrected", "regression:run"),
@@ -13,6 +12,7 @@ PARTS = {
     "diversity": ("What makes members differ", "diversity:run"),
     "regions": ("Uncertainty by region of the spiral's world", "regions:run"),
 }
+JUDGES = {"spiral": "spiral:judge", "diversity": "diversity:judge"}
 
 
 @experiments.register
@@ -23,9 +23,6 @@ def deep_ensembles() -> Experiment:
         title="Deep ensembles on toy data",
         source="Uncertainty Estimation Practical, part I, on Lakshminarayanan et al. (2017)",
         needs="no data, no extras",
-        parts=tuple(
-            Part(name, title, one_thread()(deferred(__name__, run)))
-            for name, (title, run) in PARTS.items()
-        ),
+        parts=deferred_parts(__name__, PARTS, JUDGES, single_thread=True),
         unpublished=("adversarial", "density", "members", "diversity", "regions"),
     )

@@ -96,7 +96,7 @@ def transfer_claim(numbers: Mapping[str, Any]) -> Claim:
         for labels, row in numbers["convolutions"].items()
     }
     return Claim(
-        source="lecture, Applications: Active Learning",
+        source="here",
         sentence="The most informative data are worth annotating: also for another network, which "
         "learns its convolutions and chose none of them.",
         facts=[

@@ -26,7 +26,7 @@ from nescio_papers.kit import (
 )
 from nescio_papers.robust_deep_learning.networks import residual, trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, PHOTOGRAPHS, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import between, learned, less
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, learned, less
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
@@ -181,11 +181,12 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
     """The claims on the network of a data set, if it has learned that."""
     before, after = _ece(rows[BEFORE]), _ece(rows[USUAL])
     needs = learned(name, "test error", rows[BEFORE].get("error", math.nan))
+    poor = between("ECE", before, above=POOR, form=".2%", within=A_SHARE)
     return [
         Claim(
             source=SOURCE,
             sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
-            facts=[between("ECE", before, above=POOR, form=".2%", within=A_SHARE)],
+            facts=[poor],
             needs=needs,
             note=f"badly calibrated: an ECE above {100 * POOR:g} %; {_which(name)}",
         ),
@@ -196,7 +197,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
                 between("fall of the ECE", less(before, after), above=0, form=".2%"),
                 between("ECE that is left", after, below=LEFT, form=".2%", within=A_SHARE),
             ],
-            needs=needs,
+            needs=[*needs, poor],
             note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",
         ),
     ]
@@ -230,7 +231,7 @@ def _comparisons(numbers: Mapping[str, Numbers]) -> list[Comparison]:
                 f"{name}: ECE {'before' if row == BEFORE else 'after temperature'}",
                 said,
                 result["rows"][row]["ece"],
-                note="Guo et al.: ResNet-110, all training images, 15 bins",
+                note=f"{RECALLED}; Guo et al.: ResNet-110, all training images, 15 bins",
             )
             for row, said in PUBLISHED_ECE.items()
             if row in result["rows"]

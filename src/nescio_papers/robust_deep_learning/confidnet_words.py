@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nescio.report.plots.look import COLORS, GRAY, panels, with_look
 from nescio_papers.kit import Claim, Fact, exactly, table
-from nescio_papers.robust_deep_learning.stored_facts import between, learned
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, learned
 
 FIGURE = "confidnet-plateau.png"
 ONE, TWO = "stage one", "stage two"
@@ -21,11 +21,11 @@ RISING = 0.005  # from one mean of average precisions to the next; from here on 
 PUBLISHED: dict[str, tuple[dict[str, float], str]] = {
     "MNIST": (
         {"maximum probability": 37.70, "ConfidNet": 57.37},
-        "Corbière et al.: width 1000, SGD for 100 epochs, heads of up to 500 epochs",
+        f"{RECALLED}; Corbière et al.: width 1000, SGD for 100 epochs, heads of up to 500 epochs",
     ),
     "CIFAR-10": (
         {"maximum probability": 45.36, "ConfidNet": 49.94},
-        "Corbière et al.: VGG-16, all training images; precision depends on the error",
+        f"{RECALLED}; Corbière et al.: VGG-16, all training images; precision depends on the error",
     ),
 }
 Numbers = Mapping[str, Any]

@@ -13,7 +13,6 @@ from nescio_papers.robust_deep_learning.stored_facts import (
     smallest,
 )
 
-SOURCE = "lecture, Out of Distribution with Dirichlet Prior Networks"
 WITHIN = 0.003  # of accuracy
 MUCH_WORSE = 0.01  # of AUROC
 AS_GOOD = 0.005  # of AUROC: what is as good, in the mean of all pairs
@@ -58,8 +57,8 @@ def _learned(numbers: Mapping[str, Any]) -> Fact:
 def accuracy_claim(name: str, found: Mapping[str, Any], learned: Fact) -> Claim:
     """Is the accuracy within 0.3 points of softmax networks?"""
     return Claim(
-        source=SOURCE,
-        sentence="Soft-max prediction: a network that gives a Dirichlet classifies as well "
+        source="here",
+        sentence="A network that gives a Dirichlet classifies as well as a softmax network "
         f"({name}).",
         facts=[
             over_seeds(
@@ -86,7 +85,7 @@ def unseen_claim(name: str, score: str, found: Gaps, learned: Fact) -> Claim:
         for sign, end in ((1, "low"), (-1, "high"))
     )
     return Claim(
-        source=SOURCE,
+        source="here",
         sentence=f"On OOD sets that were not shown, the {score} of a network that learned flat "
         f"Dirichlets is at least as good as outlier exposure ({name}).",
         facts=[

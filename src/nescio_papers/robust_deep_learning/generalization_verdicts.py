@@ -76,9 +76,9 @@ def random_labels(found: Numbers) -> list[Claim]:
             note=f"{samples} digits, {len(slow[-1])} seeds",
         ),
         Claim(
-            source=ZHANG,
-            sentence="(a) Learning curves: random labels, shuffled pixels, random pixels and "
-            "Gaussian noise are all fitted.",
+            source="here",
+            sentence="Random labels, shuffled pixels, random pixels and Gaussian noise are all "
+            "fitted.",
             facts=[
                 of_count(f"share of {len(trainings)} trainings with a training accuracy of 100 %",
                          int(trainings.sum()), len(trainings), above=0.8)
@@ -87,8 +87,7 @@ def random_labels(found: Numbers) -> list[Claim]:
         ),
         Claim(
             source=ZHANG,
-            sentence="(b) Convergence slows down with the share of random labels, by a constant "
-            "factor.",
+            sentence="(b) convergence slowdown",
             facts=[
                 over_seeds(f"epochs to fit at a share of {share:.0%} over those at {other:.0%}",
                            _table(found, "epochs_to_fit")[i] / _table(found, "epochs_to_fit")[j],
@@ -96,7 +95,8 @@ def random_labels(found: Numbers) -> list[Claim]:
                 for (i, share), (j, other) in _steps(_shares(found))
             ],
             needs=[of_count("trainings that fit", int(trainings.sum()), len(trainings), above=0.8)],
-            note=f"slow-down by share: {by_share(found, 'slow_down')}",
+            note="read as: the more labels are random, the more epochs it takes to fit them; "
+            f"slow-down by share: {by_share(found, 'slow_down')}",
         ),
         _error_growth(found),
     ]  # fmt: skip
@@ -116,15 +116,15 @@ def _error_growth(found: Numbers) -> Claim:
     far = sample(CHANCE - one for one in error[-1].values)
     return Claim(
         source=ZHANG,
-        sentence="(c) The generalization error grows with the share of random labels, to that of "
-        "chance.",
+        sentence="(c) generalization error growth",
         facts=[
             over_seeds(f"smallest growth of the test error from one share to the next, up to "
                        f"{_shares(found)[slowest + 1]:.0%},", growth[slowest], above=0, form=".1%"),
             over_seeds("chance (90 %) less the test error with random labels alone", far,
                        below=CLOSE, form=".1%"),
         ],
-        note="test error by share: "
+        note="read as: it grows with the share of random labels, to that of chance; test error by "
+        "share: "
         + ", ".join(f"{share:.0%}: {percent(one)}"
                     for share, one in zip(_shares(found), error, strict=True)),
     )  # fmt: skip
@@ -241,8 +241,7 @@ def descent(one: Sweep) -> Claim:
     where = "trained weights = n K" if one.kind == TRAINED else "width = n"
     return Claim(
         source=BELKIN,
-        sentence=f"Double U-curve: the test error peaks at {where} and falls again beyond "
-        f"({one.kind}).",
+        sentence=f"Double U-curve phenomena observed ... ({one.kind})",
         facts=[
             over_seeds(f"log of the largest squared error within {NEAR:.0%} of the threshold over "
                        "that elsewhere", ratio, above=0, form="+.2f"),
@@ -252,7 +251,8 @@ def descent(one: Sweep) -> Claim:
             over_seeds(f"test error at the threshold less that at width {one.widths[-1]}",
                        errors[at] - errors[-1], above=0, form="+.1%"),
         ],
-        note=f"{len(by_seed)} seeds, paired; by seed the squared error peaks at "
+        note=f"read as: the test error peaks at {where} and falls again beyond; {len(by_seed)} "
+        "seeds, paired; by seed the squared error peaks at "
         f"{', '.join(f'{ratio:.2f}' for ratio in by_seed)} of the threshold",
     )  # fmt: skip
 

@@ -12,7 +12,6 @@ from nescio.core import NescioError
 from nescio_papers.data.uci import uci_splits
 from nescio_papers.kit import Claim, Findings, Settings, absent, exactly
 
-SOURCE = "lecture, Influence Functions, on Cook and Weisberg (1980)"
 TABLE = "concrete"
 EXACT = 1e-9  # the largest relative difference that is rounding
 
@@ -32,9 +31,9 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
     why = f"all {numbers['rows']} rows of {numbers['table']} are left out, one by one"
     return [
         Claim(
-            source=SOURCE,
-            sentence="Influence functions characterize how the decision function depends on "
-            "training examples: in linear regression, exactly.",
+            source="here",
+            sentence="In linear regression, influence and leverage together give exactly what "
+            "leaving out a training example changes.",
             facts=[
                 exactly(
                     "largest relative difference of the weights' moves from 1 / (1 - leverage) "
@@ -50,7 +49,8 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
                     below=EXACT,
                 ),
             ],
-            note=why,
+            note=f"{why}; influence without leverage is off by up to "
+            f"{numbers['first_order_difference']:.1%} of the largest move",
         )
     ]
 

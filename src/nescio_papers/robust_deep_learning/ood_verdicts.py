@@ -28,6 +28,7 @@ def _of_scores(example: Numbers) -> list[Claim]:
             sentence="Baseline solution: assume that logits (before soft-max) are smaller for out- "
             "than for in-distribution samples.",
             facts=_logits(example),
+            note=_probabilities(example),
         ),
         Claim(
             source=SOURCE,
@@ -55,6 +56,14 @@ def _logits(example: Numbers) -> list[Fact]:
         for row in tested
     ]
     return facts or [open_fact("AUROC of the maximum logit", above=0.5)]
+
+
+def _probabilities(example: Numbers) -> str:
+    """The published baseline, which is another score than the logits."""
+    rows = example.get("predictors", {}).get("msp", {}).get("rows", {})
+    said = [f"{row} {rows[row]['auroc']['value']:.3f}" for row in example.get("tested", []) if rows]
+    note = "the baseline of Hendrycks and Gimpel is the maximum probability, not a logit"
+    return f"{note} (erratum 44)" + (f"; its AUROC: {', '.join(said)}" if said else "")
 
 
 def _better(example: Numbers, name: str) -> list[Fact]:

@@ -6,7 +6,7 @@ from typing import Any
 from nescio.metrics import Interval
 from nescio_papers.kit import Claim, Comparison, exactly, percent, table
 from nescio_papers.robust_deep_learning.poisoning_detectors import FALSE_ALARM, TOP
-from nescio_papers.robust_deep_learning.stored_facts import between, of_count
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, of_count
 
 SOURCE = "lecture, Data poisoning, on Koh and Liang (2017), section 5.2"
 EACH = "each by a separate image"
@@ -55,7 +55,7 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
                     form=".0%",
                 )
             ],
-            note="the head is trained again each time",
+            note=f"57 % {RECALLED}; the head is trained again each time",
         ),
         Claim(
             source="poisoning, what is asked here",
@@ -110,13 +110,13 @@ def _pair(answer: Sequence[Any]) -> str:
 def comparisons(shares: Shares) -> list[Comparison]:
     """The authors' shares beside ours."""
     note = (
-        "Inception features of 900 ImageNet dogs and 900 fish, changes below one level of 255; "
-        f"here {{0}}, changes of up to {STATED} levels"
+        f"{RECALLED}; Inception features of 900 ImageNet dogs and 900 fish, changes below one "
+        "level of 255; here a small network, 200 dogs and 200 frogs of CIFAR-10, changes of up to "
+        f"{STATED} levels"
     )
-    here = "a small network, 200 dogs and 200 frogs of CIFAR-10"
     return [
         Comparison(f"flipped test images, {name}, %", 100 * PUBLISHED[name],
-                   100 * shares[name][STATED].value, note=note.format(here))
+                   100 * shares[name][STATED].value, note=note)
         for name in PUBLISHED
     ]  # fmt: skip
 

@@ -18,7 +18,6 @@ from nescio_papers.robust_deep_learning.recurrent_runs import (
 )
 from nescio_papers.robust_deep_learning.stored_facts import number, over_seeds
 
-PAPER = "Gal and Ghahramani (2016b), as in the lecture"
 FIGURE_1 = "lecture, and RNNs (figure 1 of Gal and Ghahramani, 2016b)"
 FIGURES = "our own goal"
 PAIRED = "paired by seed"
@@ -109,7 +108,7 @@ def better(sets: Numbers) -> Claim:
 def overfits(sets: Numbers) -> Claim:
     """Is the gap between test and training data larger without dropout, and the NLL, too?"""
     return Claim(
-        source=PAPER,
+        source="here",
         sentence="Recurrent networks overfit without dropout; variational dropout helps.",
         facts=[
             *(
@@ -132,7 +131,7 @@ def overfits(sets: Numbers) -> Claim:
 def averages(sets: Numbers) -> Claim:
     """Is the mean over passes better than dropout off?"""
     return Claim(
-        source=PAPER,
+        source="here",
         sentence="The mean over passes (MC dropout) predicts better than one pass with dropout "
         "off.",
         facts=[

@@ -34,6 +34,7 @@ from nescio_papers.robust_deep_learning.segmentation_network import (
     trained,
 )
 from nescio_papers.robust_deep_learning.segmentation_verdicts import PLAIN, SAMPLED
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED
 
 SCENES, CLASSES, ERRORS = (f"segmentation-{name}.png" for name in ("scenes", "classes", "errors"))
 INTRODUCTION = (
@@ -159,13 +160,15 @@ def compared(found: Results) -> list[Comparison]:
     small = "ours: 120 x 90, the validation frames, a small network from scratch"
     return [
         Comparison("CamVid, mean IoU in %, aleatoric and epistemic", 67.5, overlap,
-                   note=f"a DenseNet of 103 layers, 480 x 360, test frames; {small}"),
+                   note=f"{RECALLED}; a DenseNet of 103 layers, 480 x 360, test frames; {small}"),
         Comparison("CamVid, AUROC of wrong pixels by confidence, in %", 84.42, area,
-                   note="SegNet, 480 x 360 (Corbière et al., 2019); ours by MC dropout"),
+                   note=f"{RECALLED}; SegNet, 480 x 360 (Corbière et al., 2019); ours by MC "
+                   "dropout"),
         Comparison("CamVid, AP of wrong pixels by confidence, in %", 48.53, average,
-                   note="the same network; it depends on how many pixels are wrong"),
+                   note=f"{RECALLED}; the same network; it depends on how many pixels are wrong"),
         Comparison("CamVid, gain in mean IoU by epistemic uncertainty, points", 0.1,
-                   100 * found.gain.value, note="published 67.1 and 67.2; ours by MC dropout"),
+                   100 * found.gain.value,
+                   note=f"{RECALLED}; published 67.1 and 67.2; ours by MC dropout"),
     ]  # fmt: skip
 
 

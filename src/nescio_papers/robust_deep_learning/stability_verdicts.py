@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from nescio_papers.kit import Claim, Fact, exactly
+from nescio_papers.robust_deep_learning.stability_lipschitz import CHECK
 from nescio_papers.robust_deep_learning.stability_networks import FIXED, PLAIN
 from nescio_papers.robust_deep_learning.stored_facts import between, largest
 
-SOURCE = "lecture, Formal stability analysis of deep models"
 TRAINED, COEFFICIENTS, INPUTS = "convolutions", "scattering coefficients", "inputs"
 IMAGES, FEATURES, LOGITS = "than the images", "than trained features", "logits"
 PAIRS = {  # what is compared under every deformation
@@ -43,7 +43,7 @@ def _coefficients(kind: str, paired: Mapping[str, Any] | None) -> Claim:
             between("at the worst size", largest(own["by_size"]), below=0, form="+.3f"),
         ]  # fmt: skip
     return Claim(
-        source=SOURCE,
+        source="here",
         sentence="Scattering operators are stable to deformations: their coefficients change less "
         f"than the images, and less than the features of a trained network. ({kind})",
         facts=facts,
@@ -55,7 +55,7 @@ def _network(kind: str, paired: Mapping[str, Any] | None) -> Claim:
     none = {"mean": None}
     own, labels = ((paired or {}).get(name, none) for name in (LOGITS, f"{LOGITS}, labels"))
     return Claim(
-        source=SOURCE,
+        source="here",
         sentence="A linear layer on scattering coefficients has more stable logits and labels than "
         f"a trained network. ({kind})",
         facts=[
@@ -80,7 +80,7 @@ def bounded(curves: Any, moved: Mapping[str, Mapping[str, list[float]]]) -> Clai
     outside = sum(change > bound + ROUNDING for change, bound in pairs)
     beyond = max(1 - min(one["within"]) for one in moved.values())
     return Claim(
-        source=SOURCE,
+        source="here",
         sentence="Stability bounds hold: for every network and deformation, and for translations "
         "of scattering coefficients.",
         facts=[
@@ -89,6 +89,7 @@ def bounded(curves: Any, moved: Mapping[str, Mapping[str, list[float]]]) -> Clai
             exactly("largest share of moved digits beyond a bound of scattering", beyond,
                     why=COUNTED, below=ROUNDING, form=".1%"),
         ],
+        note=CHECK,
     )  # fmt: skip
 
 

@@ -9,13 +9,16 @@ from nescio import data
 from nescio_papers import Settings, named, run_experiment
 from nescio_papers.deep_ensembles import (
     cubic_world,
+    diversity,
     printed_runs,
     regions,
     spiral,
     spiral_world,
     worlds,
 )
+from nescio_papers.kit import judged
 
+QUICKLY = Settings(quick=True, seed=9, bits=True)
 EXPERIMENT = named("deep-ensembles")
 NAMES = [part.name for part in EXPERIMENT.parts]
 
@@ -44,16 +47,54 @@ def short(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_part_gives_numbers_figures_with_captions_and_claims_with_verdicts(short, name):
     part = next(part for part in EXPERIMENT.parts if part.name == name)
-    found = part.run(Settings(quick=True, seed=9, bits=True))
+    found = part.run(QUICKLY)
     json.dumps(found.numbers)  # plain numbers only
     assert found.numbers
     assert found.figures
     assert set(found.captions) == set(found.figures)
     assert all(caption.endswith(".") for caption in found.captions.values())
     assert all(file.endswith(".png") for file in found.figures)
-    assert found.claims
-    assert {claim.verdict for claim in found.claims} == {"open"}  # a quick run judges nothing
-    assert all(any(c.isdigit() for c in claim.measured) for claim in found.claims)
+    claims = judged(QUICKLY, part.judge(found.numbers)) if part.judge else found.claims
+    assert claims
+    assert {claim.verdict for claim in claims} == {"open"}  # a quick run judges nothing
+    assert all(any(c.isdigit() for c in claim.measured) for claim in claims)
+
+
+def spreads(share_shuffled, share_by_order):
+    """Stored spreads of three seeds, as shares of that by initialization."""
+
+    def row(off):
+        values = {"spread_on": 0.1, "spread_off": off, "nll": 1.0}
+        return {key: {"values": [one, 1.01 * one, 1.03 * one]} for key, one in values.items()}
+
+    shares = {"initialization": 1.0, "bootstrap": 1.0, "all three": 1.0,
+              "shuffled full batch": share_shuffled, "batch order": share_by_order}  # fmt: skip
+    spirals = {way: {"knowledge_off": {"values": [0.1, 0.2]}} for way in shares}
+    return {"regression": {way: row(one) for way, one in shares.items()}, "spiral": spirals}
+
+
+@pytest.mark.parametrize(
+    ("shuffled", "order", "verdict"),
+    [(0.6, 0.7, "holds"), (0.3, 0.7, "holds in part"), (0.3, 0.4, "does not hold")],
+)
+def test_sources_of_diversity_have_one_limit(shuffled, order, verdict):
+    one, _ = diversity.judge(spreads(shuffled, order))
+    assert (one.verdict, one.source) == (verdict, "here")
+
+
+@pytest.mark.parametrize(
+    ("short", "verdict"), [(0.005, "holds"), (0.0101, "open"), (0.02, "does not hold")]
+)
+def test_good_performance_is_near_the_best_possible(short, verdict):
+    values = {
+        "accuracy_short_of_best": [short, short - 0.0005, short - 0.001],
+        "nll_of_one": [0.2, 0.3],
+        "nll": [0.2, 0.3],
+        "nll_above_best": [0.1, 0.2],
+    }
+    stored = {key: {"values": one} for key, one in values.items()}
+    (claim,) = spiral.judge(dict.fromkeys(spiral.STORED, stored))
+    assert claim.verdict == verdict  # whether or not four networks are better than one
 
 
 def test_the_parts_and_the_claims_are_all_there():

@@ -14,12 +14,14 @@ from nescio_papers.robust_deep_learning import active_digits, active_runs, activ
 from nescio_papers.robust_deep_learning.active_features import edges
 from nescio_papers.robust_deep_learning.active_runs import (
     BALD,
+    BALD_20,
     BATCH,
     DELTA_BALD,
     METHODS,
     MNIST,
     ON_COPIES,
     RANDOM,
+    RATIO,
     REPEATED,
 )
 
@@ -195,6 +197,35 @@ def test_more_labels_than_at_random_refute_an_optimal_convergence():
     assert claim(BALD, {BALD: better, RANDOM: chance}).verdict == "holds"
     assert claim(BALD, {BALD: chance, RANDOM: better}).verdict == "does not hold"
     assert claim(BALD, {BALD: chance, RANDOM: chance}).verdict == "open"
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "source"),
+    [
+        (BATCH, 240, "Kirsch et al. (2019)"),
+        (BALD, 250, "our own goal"),
+        (RATIO, 300, "our own goal"),
+    ],
+)
+def test_a_limit_that_is_not_the_published_number_is_our_own_goal(name, most, source):
+    def judged(*needed):
+        return active_verdicts._within(
+            name, active_verdicts.Learned([20], [[0.5]] * 3, needed), most
+        )
+
+    assert judged(160.0, 170.0, 180.0).source == source
+    assert judged(160.0, 170.0, 180.0).verdict == "holds"
+    assert judged(400.0, 410.0, 420.0).verdict == "does not hold"
+    assert judged(200.0, 240.0, 280.0).verdict == "open"
+    assert ("recalled from the paper" in judged(1.0, 2.0, 3.0).note) == (name == RATIO)
+
+
+def test_the_published_accuracy_is_that_of_as_many_passes():
+    good, poor = learned([0.01, 0.010], [0.01, 0.0101]), learned([0.02, 0.030], [0.02, 0.0301])
+    rows = dict.fromkeys((BALD, BATCH, RATIO, RANDOM), poor)
+    assert active_verdicts._small_error({**rows, BALD_20: good}).verdict == "holds"
+    rows = dict.fromkeys((BALD, BATCH, RATIO, RANDOM), good)
+    assert active_verdicts._small_error({**rows, BALD_20: poor}).verdict == "does not hold"
 
 
 def test_verdicts_follow_from_stored_numbers(run):

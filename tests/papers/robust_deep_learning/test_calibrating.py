@@ -46,6 +46,17 @@ def test_the_claims_are_judged_by_intervals():
     assert calibrating.judge({"MNIST": {"rows": {}}}) == []
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.004, 0.008, "not reached here"), (0.008, 0.03, "open"), (0.02, 0.03, "holds")],
+)
+def test_only_a_badly_calibrated_network_can_be_repaired(low, high, verdict):
+    after = {"ece": 0.003, "ece_low": 0.001, "ece_high": 0.0035, "nll": 0.5}
+    before = {"ece": (low + high) / 2, "ece_low": low, "ece_high": high, "nll": 0.7}
+    _, repaired = calibrating.judge({"MNIST": {"rows": {"before": before, "temperature": after}}})
+    assert repaired.verdict == verdict
+
+
 @pytest.mark.parametrize(("error", "verdict"), [(0.41, "not reached here"), (0.1, "holds")])
 def test_photographs_must_have_been_learned(error, verdict):
     after = {"ece": 0.01, "ece_low": -0.001, "ece_high": 0.015, "nll": 0.5, "error": error}
@@ -61,3 +72,5 @@ def test_published_numbers_stand_beside_ours():
     found = {"MNIST": {"rows": rows, "temperature": 1.3}, "CIFAR-10": {"rows": rows}}
     said = [(row.published, row.ours) for row in calibrating._comparisons(found)]
     assert said == [(1.173, 1.3), (0.046, 0.04), (0.0083, 0.01)]
+    recalled = ["recalled" in row.note for row in calibrating._comparisons(found)]
+    assert recalled == [False, True, True]

@@ -93,6 +93,7 @@ def test_both_stages_are_measured_drawn_and_set_beside_published_numbers(found):
     assert "CIFAR-10 is not at hand" in found.text
     assert list(found.figures) == ["confidnet-plateau.png"]
     assert [row.published for row in found.comparisons] == [37.70, 57.37]
+    assert all("recalled from the paper" in row.note for row in found.comparisons)
     at = part["stages"]["stage two"]
     assert found.comparisons[1].ours == pytest.approx(100 * at["test"][at["best"] - 1])
     gain = part["gains"]["stage two"]["value"]

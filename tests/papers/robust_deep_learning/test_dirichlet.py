@@ -184,6 +184,7 @@ def test_a_set_that_was_not_shown_is_compared_with_outlier_exposure():
         return dirichlet_verdicts.unseen_claim("D", "precision", unseen, LEARNED)
 
     assert judged(0.1, 0.01).verdict == "holds"
+    assert judged(0.1, 0.01).source == "here"
     assert judged(0.1, -0.05).verdict == "holds in part"  # on average, but not on every set
     assert "worst pair, a after b, -0.05" in judged(0.1, -0.05).measured
     assert judged(-0.1, -0.05).verdict == "does not hold"

@@ -149,6 +149,9 @@ def test_a_stored_sweep_is_judged_like_the_sweep():
     again = generalization_verdicts.sweep_of(FOURIER, stored)
     assert np.isnan(again.values("far_field")[0][0])
     assert generalization_verdicts.descent(again).verdict == "holds"
+    assert (
+        "Double U-curve phenomena observed ..." in generalization_verdicts.descent(again).sentence
+    )
     assert peak_words(again) == "width 100 (1.00 of the threshold)"
 
 

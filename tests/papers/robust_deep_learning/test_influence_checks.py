@@ -82,6 +82,11 @@ def test_cooks_distances_are_those_of_leaving_rows_out():
     assert found["weights_difference"] < 1e-9
     assert found["distance_difference"] < 1e-9
     assert found["first_order_difference"] > 1e-3
+    (claim,) = influence_linear.judge(found)
+    assert (claim.verdict, claim.source) == ("holds", "here")
+    assert "influence without leverage is off by up to" in claim.note
+    apart = influence_linear.judge({**found, "weights_difference": 0.01})
+    assert apart[0].verdict == "holds in part"
 
 
 def test_the_support_vector_machine_is_at_its_minimum():

@@ -106,9 +106,12 @@ def test_verdicts_follow_the_paired_intervals():
     found = {name: one.errors for name, one in outcomes.items()}
     better, unclear = little_verdicts.helps(found, "there")
     assert better.verdict == "holds"
+    assert better.source == "here"
     assert "7.00" in better.measured
     assert "in 3 of 3 draws" in better.measured
     assert unclear.verdict == "open"
+    turned = {SUPERVISED: found["pi_model"], "pi_model": found[SUPERVISED]}
+    assert little_verdicts.helps(turned, "there")[0].verdict == "does not hold"
     assert little_verdicts.moons_figure(found).verdict == "holds"
     worse = {**found, "pi_model": sample([0.03, 0.03, 0.06])}
     assert little_verdicts.moons_figure(worse).verdict == "does not hold"

@@ -191,7 +191,10 @@ def example(*gaps):
     auroc = {"value": 0.9, "low": 0.89, "high": 0.91}
     return {
         "tested": ["kana"],
-        "predictors": {"max_logit": {"rows": {"kana": {"auroc": auroc}}}},
+        "predictors": {
+            "max_logit": {"rows": {"kana": {"auroc": auroc}}},
+            "msp": {"rows": {"kana": {"auroc": {"value": 0.95, "low": 0.94, "high": 0.96}}}},
+        },
         "gains": dict.fromkeys(
             (ood_verdicts.DISPERSION, ood_verdicts.TUNED, ood_verdicts.SHOWN), rows
         ),
@@ -204,6 +207,7 @@ def test_scores_are_judged_over_trainings():
         {"example": example(-0.01, -0.012, -0.011), "exposure": nothing}
     )
     assert logits.verdict == "holds"
+    assert "its AUROC: kana 0.950" in logits.note  # of the maximum probability
     assert (dispersion.verdict, odin.verdict) == ("does not hold", "does not hold")
     assert "interval over 3 trainings" in odin.measured
     better = ood_verdicts.judge({"example": example(0.01, 0.012), "exposure": nothing})[2]
@@ -253,7 +257,11 @@ def test_a_set_that_stands_for_all_others_is_short_of_none():
     assert "shown a, tested on c" in claim.facts[0].what
     rows["a"] = matrix(a=(0.99, 0.99, 0.999))["a"]
     one = exposure.modeled_claim("MNIST", {"rows": rows})
-    assert [fact.verdict for fact in one.facts] == ["open", "holds", "holds"]
+    assert [fact.verdict for fact in one.facts] == ["does not hold", "holds", "holds"]
+    assert one.verdict == "holds in part"
+    rows["a"] = matrix(a=(0.99, 0.99 - exposure.STRONG, 0.99))["a"]
+    close = exposure.modeled_claim("MNIST", {"rows": rows})
+    assert [fact.verdict for fact in close.facts] == ["open", "holds", "holds"]
     assert exposure.modeled_claim("MNIST", {"rows": {exposure.PLAIN: {}}}).verdict == "open"
 
 

@@ -166,6 +166,7 @@ def stored(each, ranks, called):
 
 def test_verdicts_follow_from_stored_shares():
     first, second, third = poisoning_words.judge(stored((0.7, 0.6, 0.8), 1.0, 0.0))
+    assert "recalled from the paper" in second.note
     assert (first.verdict, second.verdict, third.verdict) == ("holds", "holds", "holds in part")
     _, unclear, both = poisoning_words.judge(stored((0.6, 0.4, 0.8), 1.0, 1.0))
     assert (unclear.verdict, both.verdict) == ("open", "holds")

@@ -125,6 +125,7 @@ def test_overfitting_is_a_gap_that_dropout_makes_smaller():
     assert recurrent_verdicts.overfits(sets()).verdict == "holds"
     turned = sets(**{VARIATIONAL: BAD, NONE: GOOD})
     assert recurrent_verdicts.overfits(turned).verdict == "does not hold"
+    assert recurrent_verdicts.overfits(turned).source == "here"
     older = {name: value for name, value in GOOD.items() if name != "training_nll"}
     assert recurrent_verdicts.overfits(sets(**{VARIATIONAL: older})).verdict == "open"
 

@@ -129,6 +129,7 @@ def measured(sign=1.0, *, overlap=0.6, gain=0.01):
 def test_verdicts_turn_with_their_numbers():
     found = [one.verdict for one in segmentation_verdicts.judge(measured())]
     assert found == ["holds"] * 6
+    assert [one.source for one in segmentation_verdicts.judge(measured())][2:5] == ["here"] * 3
     against = segmentation_verdicts.judge(measured(-1.0, overlap=0.4, gain=-0.01))
     assert [one.verdict for one in against] == ["does not hold"] * 6
     nothing = segmentation_verdicts.judge(measured(overlap=0.1))
@@ -138,6 +139,7 @@ def test_verdicts_turn_with_their_numbers():
 
 def test_a_gain_that_no_table_shows_is_none():
     assert segmentation_verdicts.judge(measured(gain=0.0005))[-1].verdict == "open"
+    assert "recalled from the paper" in segmentation_verdicts.judge(measured())[-1].note
     assert segmentation_verdicts.judge(measured(gain=-0.0006))[-1].verdict == "does not hold"
 
 

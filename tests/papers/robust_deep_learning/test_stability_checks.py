@@ -113,6 +113,7 @@ def test_constants_outside_their_bounds_refute_them():
     row = {"product": 3.0, "largest": 2.0, "largest_on_segments": 2.5, "sampled": 2.6}
     found = stability_lipschitz.claims({"half_moons": toy, "lipschitz": {"mlp": row}})
     assert [claim.verdict for claim in found] == ["holds", "holds"]
+    assert {claim.source for claim in found} == {"here"}  # the lecture states no such bound
     wrong = {**toy, "sampled": 2.5, "product": 1.0, "relative_error_against_jacobians": 0.1}
     found = stability_lipschitz.claims(
         {"half_moons": wrong, "lipschitz": {"mlp": {**row, "sampled": 4.0}}}
