@@ -34,7 +34,7 @@ from nescio_papers.robust_deep_learning.networks import (
     weights_digest,
 )
 from nescio_papers.robust_deep_learning.sets import BLOCKS, PHOTOGRAPHS, Budget, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import learned
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, learned
 from nescio_papers.robust_deep_learning.stored_facts import over_seeds as over_trainings
 
 PART, FIGURE = "mc-dropout", "mc-dropout-errors.png"
@@ -147,7 +147,7 @@ def _comparisons(result: Mapping[str, Numbers]) -> list[Comparison]:
         return []
     one = kinds[LAST]
     ours = fmean(one["usual"]), fmean(over_seeds(one["sampled"], len(one["sampled"][0])))
-    note = "Gal and Ghahramani (2015), all training images; here ResNet-20 on 20,000"
+    note = f"{RECALLED}; Gal and Ghahramani (2015), all training images; here ResNet-20 on 20,000"
     return [
         Comparison(f"CIFAR-10, test error in %: {name}, {way}", said, 100 * own, note=note)
         for name, published in PUBLISHED.items()

@@ -48,7 +48,7 @@ from nescio_papers.robust_deep_learning.dropout_masks import (
 from nescio_papers.robust_deep_learning.dropout_turning import turning_facts, turning_numbers
 from nescio_papers.robust_deep_learning.networks import weights_digest
 from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import learned, of_count
+from nescio_papers.robust_deep_learning.stored_facts import RECALLED, learned, of_count
 
 PART, FIGURE = "lenet", "lenet-turning.png"
 SOURCE = "lecture, Uncertainty in classification: example with MCDropout"
@@ -191,7 +191,8 @@ def _published_errors(errors: Mapping[str, Any]) -> list[Comparison]:
             f"CIFAR-10: error of MC dropout less dropout's, points ({name})",
             said,
             own,
-            note="Gal and Ghahramani (2015), 50 passes; here ResNet-20 on 20,000 images",
+            note=f"{RECALLED}; Gal and Ghahramani (2015), 50 passes; here ResNet-20 on 20,000 "
+            "images",
         )
         for name, said in PUBLISHED_FALLS.items()
     ]

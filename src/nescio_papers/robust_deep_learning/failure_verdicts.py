@@ -10,7 +10,13 @@ from scipy.special import stdtrit
 from nescio.evaluation.compare.errors_task import BASELINE
 from nescio_papers.kit import A_SHARE, Claim, Comparison, Fact
 from nescio_papers.robust_deep_learning.failure_picture import ORACLE
-from nescio_papers.robust_deep_learning.stored_facts import between, learned, mean_of, over_seeds
+from nescio_papers.robust_deep_learning.stored_facts import (
+    RECALLED,
+    between,
+    learned,
+    mean_of,
+    over_seeds,
+)
 
 SOURCE = "lecture, Failure Prediction"
 COOLED = "maximum probability, after temperature"
@@ -31,8 +37,9 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
 }
 KEYS = {"fpr_at_tpr": "FPR at 95 % TPR", "ap_error": "AP of errors", "auroc": "AUROC of errors"}
 NOTES = {
-    "MNIST": "Corbière et al.: width 1000, SGD for 100 epochs",
-    "CIFAR-10": "Corbière et al.: VGG-16, all training images; all depend on the test error",
+    "MNIST": f"{RECALLED}; Corbière et al.: width 1000, SGD for 100 epochs",
+    "CIFAR-10": f"{RECALLED}; Corbière et al.: VGG-16, all training images; all depend on the "
+    "test error",
 }
 Numbers = Mapping[str, Any]
 
