@@ -37,7 +37,7 @@ def test_list_explains_one_part_and_its_options(nescio: Callable[..., Result]) -
     output = nescio("list", "recipes", "acet").output
     assert output.startswith("A network with low confidence around noise")
     assert "  weight=1.0\n    weight of the confidence on OOD inputs, in the loss." in output
-    assert "\n  radius=...\n    radius of the attack, as a share of the range; " in output
+    assert "\n  radius=None\n    radius of the attack, as a share of the range; " in output
     assert "head: " not in output  # not an option
     assert nescio("list", "recipes", "deep-ensemble").output.count("\n  ") == 4
     assert "did you mean 'acet'" in nescio("list", "recipes", "acte").output

@@ -308,11 +308,9 @@ def _decided(one: Mapping[str, Any]) -> tuple[float, str]:
     value, low, high = (
         math.nan if one[end] is None else one[end] for end in ("value", "low", "high")
     )
-    above, below = one.get("above"), one.get("below")
-    if above is None and below is None:  # expected finite
-        return math.inf, OPEN
-    gap = value - below if above is None else above - value
-    if math.isnan(low + gap + high) or not gap:
+    sides = [(one.get("below"), 1), (one.get("above"), -1)]
+    gap = next((sign * (value - limit) for limit, sign in sides if limit is not None), math.nan)
+    if math.isnan(low + gap + high) or not gap:  # no limit: expected finite
         return math.inf, OPEN
     reach = max(value - low, high - value)
     return math.ceil((reach / gap) ** 2 - ROUNDING), FAILS if gap > 0 else HOLDS

@@ -75,7 +75,7 @@ def softmax_claims(numbers: Mapping[str, Any]) -> list[Claim]:
             note="the other logits stay where they are",
         ),
         Claim(
-            source="Ulmer and Cinà, proof of lemma 5",
+            source="Ulmer and Cinà, proof of proposition 1",
             sentence="Lemma 9 implies that the first factor of every part in the sum of Equation "
             "14 will tend to zero in the limit.",
             facts=[

@@ -129,7 +129,8 @@ def test_stored_numbers_of_every_part_are_judged():
     assert exact["Ulmer and Cinà, proposition 1"] == "does not hold"
     assert exact["Ulmer and Cinà, lemmas 3 to 7"] == "does not hold"
     assert exact["Ulmer and Cinà, section 3.3"] == "does not hold"  # entropy of one class alone
-    assert exact["Ulmer and Cinà, lemma 9 and figure 4"] == "holds in part"
+    assert exact["Ulmer and Cinà, lemma 9 and figure 4"] == "holds"
+    assert exact["Ulmer and Cinà, proof of proposition 1"] == "does not hold"
     assert len(verdicts) > 35
 
 
