@@ -16,7 +16,7 @@ from nescio.attacks import (
     strong_samples,
     wrong_confidence,
 )
-from nescio.attacks.judge import judge
+from nescio.attacks.judge import Judged, judge
 from nescio.attacks.objectives import FAR, misread
 from nescio.attacks.strong import CLASSES, FROM_DATA, HALVING, LABELS, LEAKING, PLAIN
 
@@ -225,6 +225,14 @@ def test_settled_inputs_are_left_out_of_what_follows():
     net.passes.clear()
     assert strong_noise(net, HALF, steps=0, enough=4.0).wins == {"input": 4}
     assert True not in net.passes
+
+
+def test_what_was_found_is_shown_in_short():
+    blind, by = torch.tensor([True, False, False, False]), ("input", PLAIN, PLAIN, HALVING)
+    found = Judged(HALF, torch.tensor([-1.0, 0.5, 2.0, 3.25]), blind, by=by)
+    assert repr(found) == "Judged(4 inputs, median value 0.5 (-1 to 3.25), 1 blind)"
+    none = Judged(HALF[:0], torch.zeros(0), torch.zeros(0, dtype=torch.bool), by=())
+    assert repr(none) == "Judged(0 inputs, 0 blind)"
 
 
 def test_what_an_input_costs():

@@ -21,7 +21,7 @@ ENOUGH = math.log(0.999 / 0.001)  # log-odds of a confidence of 0.999
 INPUT = "input"  # where no attack raised the value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Judged(Attacked):
     """The inputs a judge arrived at: of all its attacks, the best for each.
 

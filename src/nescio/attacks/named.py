@@ -50,6 +50,13 @@ class Attacked:
     def __len__(self) -> int:
         return len(self.x)
 
+    def __repr__(self) -> str:
+        words = [f"{len(self)} inputs", f"{int(self.blind.sum())} blind"]
+        if self.value.numel():
+            low, middle, high = (f(self.value).item() for f in (torch.min, torch.median, torch.max))
+            words.insert(1, f"median value {middle:.3g} ({low:.3g} to {high:.3g})")
+        return f"{type(self).__name__}({', '.join(words)})"
+
 
 @attacks.register
 def pgd(

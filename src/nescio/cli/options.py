@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,14 +138,14 @@ def without_network(*demo: str) -> None:
     )
 
 
-def refuse_others(why: str, *allowed: str) -> None:
-    """Refuse any option that was given, but those allowed, and --out."""
+def refuse_others(why: str, *allowed: str, extra: Sequence[str] = ()) -> None:
+    """Refuse any option that was given, but those allowed, and --out unless it is in `extra`."""
     context = click.get_current_context()
     given = [
         max(one.opts, key=len)
         for one in context.command.params
         if isinstance(one, click.Option)
-        and one.name not in (*allowed, "out")
+        and (one.name not in (*allowed, "out") or one.name in extra)
         and context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT
     ]
     if given:

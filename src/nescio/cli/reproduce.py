@@ -64,13 +64,17 @@ def reproduce(
     from nescio_papers.kit import judge_experiment, reproduced
 
     if experiment is None:
+        opt.refuse_others("name the paper, too; without options, this lists all", extra=("out",))
         click.echo(listing())
         return
     chosen = named(experiment)
     folder = out or f"nescio-{chosen.name}{'-quick' if settings['quick'] else ''}"
     if judge_only:
         opt.refuse_others("not for --judge-only, which runs nothing", "judge_only", "quick")
-        click.echo(judge_experiment(chosen, folder).told())
+        found = judge_experiment(chosen, folder)
+        click.echo(found.told())
+        if found.nothing:
+            raise NescioError("nothing could be judged: no part that was run has a rule")
         return
     opt.resumable()
     settings["engine"] = opt.engine_named(engine, address)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from nescio.core.errors import NescioError, quoted
@@ -182,6 +182,8 @@ def meanings(part: Part) -> dict[str, str]:
 def _read(text: str, annotation: Any) -> Any:
     """A text as the first of yes or no, a number and a word that an annotation allows."""
     kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if NoneType in kinds and text == "None":
+        return None
     if bool in kinds:
         return YES_NO[text.lower()]
     for kind in (int, float):

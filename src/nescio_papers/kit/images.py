@@ -99,8 +99,15 @@ def _loaded(where: Path | None, name: str, **options: Any) -> "Dataset | Absent"
     except NescioError as error:
         if home(name) is not None:
             return Absent(str(error))
-        missing = f"{SETTING} names no folder that holds a folder {entry(name).folders[0]}"
-        return Absent(f"{missing}; {how_to_get(name)}")
+        return Absent(f"{_missing(entry(name).folders[0])}; {how_to_get(name)}")
+
+
+def _missing(folder: str) -> str:
+    """Why a folder of data is not there."""
+    above = root()
+    if above is None:
+        return f"{SETTING}, the folder of all data, is not set"
+    return f"{above} has no folder {folder}" if above.is_dir() else f"{above} is not there"
 
 
 def spread(part: Part, most: int | None) -> Part:

@@ -1,5 +1,6 @@
 """Running an experiment: parts that are done are not run again, so a stopped one resumes."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 from nescio.core import (
     NescioError,
     finite,
+    is_terminal,
     owned,
     owned_folder,
     unknown,
@@ -47,8 +49,10 @@ class Reproduced:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing that was asked for could be run."""
-        return all(self.done[name]["empty"] for name in self.wanted)
+        """Whether nothing that was asked for could be run, or judged."""
+        rules = {part.name for part in self.records.experiment.parts if part.judge is not None}
+        counted = [name for name in self.wanted if not self.judged or name in rules]
+        return all(self.done[name]["empty"] for name in counted)
 
     @property
     def kept_verdicts(self) -> tuple[str, ...]:
@@ -66,8 +70,8 @@ class Reproduced:
         folder, lines = self.records.folder, [self.records.experiment.title]
         for name in self.wanted:
             record, new = self.done[name], name in self.ran
-            took = in_words(record["seconds"]) if new else "done before"
-            lines.append(f"  {name:<18} {'skipped' if record['empty'] else took}")
+            took = _took(record) if new or record["empty"] else "done before"
+            lines.append(f"  {name:<18} {took}")
         skipped = skipped_by_reason({name: self.done[name] for name in self.wanted})
         if skipped:
             lines += ["skipped, and why:", *(f"  {what}: {why}" for what, why in skipped)]
@@ -135,7 +139,7 @@ def reproduced(
         todo = [name for name in wanted if again or name not in done or done[name]["empty"]]
         if todo:
             tell(_plan(records, done, todo, len(wanted) - len(todo)))
-        _run_all(records, done, todo, show)
+        _run_all(records, done, todo, show, tell)
         return _finished(records, done, wanted, todo)
 
 
@@ -179,9 +183,17 @@ def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
 
 
 def _run_all(
-    records: Records, done: dict[str, Record], todo: Sequence[str], show: bool | None
+    records: Records,
+    done: dict[str, Record],
+    todo: Sequence[str],
+    show: bool | None,
+    tell: Callable[[str], None],
 ) -> None:
-    """Run parts in their order; each is on disk when the next one starts."""
+    """Run parts in their order; each is on disk when the next one starts.
+
+    Where no bar is drawn, each is told.
+    """
+    bar = is_terminal(sys.stderr) if show is None else show
     parts = [part for part in records.experiment.parts if part.name in todo]
     with progress(len(parts), records.experiment.name, show=show) as advance:
         for part in parts:
@@ -189,6 +201,13 @@ def _run_all(
             advance(0, note)
             done[part.name] = _run(part, records)
             advance(1, note)
+            if not bar:
+                tell(f"  {part.name}: {_took(done[part.name])}")
+
+
+def _took(record: Record) -> str:
+    """How long a part took, or that it was skipped."""
+    return "skipped" if record["empty"] else in_words(record["seconds"])
 
 
 def _note(records: Records, part: Part) -> str:

@@ -99,7 +99,8 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
         yield f"{OF_A_FULL_RUN} A quick run judges nothing: every verdict is open."
     versions: dict[str | None, list[str]] = {}
     for name, record in done.items():
-        versions.setdefault(record["version"], []).append(name)
+        if not record["empty"]:
+            versions.setdefault(record["version"], []).append(name)
     if len(versions) > 1:
         said = [
             f"{', '.join(names)} with {f'nescio {one}' if one else 'an earlier version'}"
@@ -189,7 +190,7 @@ def _part(name: str, record: Mapping[str, Any], detail: Detail) -> list[str]:
     figures = list(record["figures"].items())
     shown = figures[: detail.pictures]
     rows = record["comparisons"]
-    link = f"[{_behind(len(figures) - len(shown))}]({name}.md)"
+    link = f"[{_behind(len(figures) - len(shown), len(rows) - detail.rows)}]({name}.md)"
     lines = [f"## {record['title']}", " ".join(filter(None, [short(record["text"]), link]))]
     for file, caption in shown:
         below = f"\n*{caption}*" if caption and detail.captions else ""
@@ -199,16 +200,19 @@ def _part(name: str, record: Mapping[str, Any], detail: Detail) -> list[str]:
     return lines
 
 
-def _behind(pictures: int) -> str:
+def _behind(pictures: int, published: int) -> str:
     """What the page of a part has beside the summary."""
-    more = f"{pictures} more picture{'s' * (pictures > 1)}, all" if pictures else "All"
-    return f"{more} numbers and words"
+    counts = {"picture": pictures, "published number": published}
+    more = [
+        f"{count} more {what}{'s' * (count > 1)}" for what, count in counts.items() if count > 0
+    ]
+    return f"{', '.join([*more, 'all'])} numbers and words".capitalize()
 
 
 def _spread(rows: Sequence[Any], most: int) -> Sequence[Any]:
-    """At most so many rows, at even distances."""
+    """At most so many rows, at even distances, the first and the last among them."""
     count = min(most, len(rows))
-    return [rows[place * len(rows) // count] for place in range(count)]
+    return [rows[place * (len(rows) - 1) // max(1, count - 1)] for place in range(count)]
 
 
 def short(text: str, most: int = WORDS) -> str:
@@ -219,7 +223,7 @@ def short(text: str, most: int = WORDS) -> str:
     if len(first) <= most:
         return first
     kept = ""
-    for sentence in re.split(r"(?<=[.!?]) (?=[A-Z*`])", first):
+    for sentence in re.split(r"(?<=[.!?])(?<!Adv\.) (?=[A-Z*`])", first):
         if len(kept) + len(sentence) > most:
             break
         kept = f"{kept} {sentence}".strip()
@@ -274,7 +278,7 @@ def _measured(claim: Mapping[str, Any]) -> str:
     reasons: dict[str, list[str]] = {}
     for one in shown:
         if one.get("exact", SAME) != SAME and one["value"] is not None:
-            reasons.setdefault(one["exact"], []).append(one["what"])
+            reasons.setdefault(one["exact"], []).append(one["what"].rstrip(":"))
     if not reasons:
         return str(claim["measured"])
     if len(reasons) == 1 and len(*reasons.values()) == len(shown):

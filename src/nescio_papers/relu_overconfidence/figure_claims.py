@@ -57,7 +57,7 @@ def _no_structure(number: str, sentence: str, found: Mapping[str, Sequence[float
                 len(found[key]),
                 below=ALIKE,
             )
-            for key, what in (("noise", "noise"), ("near", "adversarial noise"))
+            for key, what in (("noise", "noise"), ("near", "adversarial noise of any network"))
         ],
         note="similarity: the largest correlation with a training image, colors aside; median: "
         f"noise {np.median(found['noise']):.2f}, adversarial noise {np.median(found['near']):.2f}, "

@@ -272,8 +272,8 @@ def _noise_caption(shown: Pictures, sizes: Budget) -> str:
     )
     return (
         "Top: noise as in training, the left half from uniform pixels, the right half from "
-        f"permuted images. Below: the image of highest confidence within {RADIUS:g} of each "
-        f"pixel, for each network trained on {shown.name}{both}. The numbers are confidences. "
+        f"permuted images. Below: the most confident image that was found within {RADIUS:g} of "
+        f"each pixel, for each network trained on {shown.name}{both}. The numbers are confidences. "
         f"Mean over {len(shown.noise)} noise images: {said}."
     )
 
