@@ -31,6 +31,11 @@ HEAD = "| where | claim | before | now | why |\n|---|---|---|---|---|\n"
 MOST = 91  # characters of a sentence
 ALIKE, NEARLY = 0.6, 0.75  # sentences of one part that are the same claim, and of two parts
 Key = tuple[str, str, str]
+SAID = {  # beginnings of sentences that were quoted anew, and of what stood there before
+    "Improved training performances with activating dropout": "Dropout only propagates the mean",
+    "MC dropout vs dropout, test error with LeNet": "Dropout only propagates the mean",
+    "(b) convergence slowdown": "(b) Convergence slows down",
+}
 
 
 def claims(results: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
@@ -64,6 +69,9 @@ def reworded(key: Key, old: Iterable[Key]) -> Key | None:
     """
     moved = [other for other in old if about(other) in ("", about(key))]
     same = [other for other in moved if other[0] == key[0]]
+    anew = next((was for now, was in SAID.items() if key[2].startswith(now)), None)
+    if anew is not None:
+        return next((other for other in moved if other[2].startswith(anew)), None)
     bare = key[2].removesuffix(about(key)).strip()
     longer = next((other for other in same if other[2].startswith(bare)), None)
     if longer is not None:  # one claim that became two

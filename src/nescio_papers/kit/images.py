@@ -103,11 +103,13 @@ def _loaded(where: Path | None, name: str, **options: Any) -> "Dataset | Absent"
 
 
 def _missing(folder: str) -> str:
-    """Why a folder of data is not there."""
+    """Why a folder of data is not there, without a path: it stands on pages that are published."""
     above = root()
     if above is None:
-        return f"{SETTING}, the folder of all data, is not set"
-    return f"{above} has no folder {folder}" if above.is_dir() else f"{above} is not there"
+        return f"{SETTING}, which names the folder of all data, is not set"
+    if not above.is_dir():
+        return f"the folder that {SETTING} names is not there"
+    return f"the folder that {SETTING} names has no folder {folder}"
 
 
 def spread(part: Part, most: int | None) -> Part:

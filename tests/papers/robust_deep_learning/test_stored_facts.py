@@ -59,7 +59,8 @@ def test_the_interval_of_a_share_stays_between_0_and_1():
 @pytest.mark.parametrize(
     ("errors", "verdict"),
     [(0.15, "holds"), (0.45, "does not hold"), ([0.14, 0.15, 0.16], "holds"),
-     ([0.44, 0.45, 0.46], "does not hold"), (math.nan, "open")],
+     ([0.44, 0.45, 0.46], "does not hold"), ([0.14, 0.15, 0.21], "does not hold"),
+     (math.nan, "open"), ([0.14, math.nan], "open"), ([None, 0.14], "open"), ([], "open")],
 )  # fmt: skip
 def test_photographs_are_learned_below_a_fifth_of_errors(errors, verdict):
     (need,) = learned("CIFAR-10", "test error", errors)
