@@ -224,9 +224,10 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
                 label=f"{name} ({row['networks']} networks)" if j == 0 else None,
             )  # fmt: skip
             axis.plot([result["low"], result["high"]], [index] * 2, color="black", linewidth=1.2)
-            axis.text(
-                result["high"] + 0.008, index, percent(result["mean"]), va="center", fontsize=9
-            )
+            said = percent(result["mean"])
+            if result["high"] > result["low"]:
+                said += f" (up to {percent(result['high'])})"
+            axis.text(result["high"] + 0.008, index, said, va="center", fontsize=9)
     axis.set_yticks(range(len(BROKEN)), BROKEN)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
@@ -237,7 +238,8 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     worst = max(numbers, key=lambda name: numbers[name][ZERO]["mean"])
     add_title(
         figure,
-        f"Zero entries: at most {percent(numbers[worst][ZERO]['mean'])} of the pairs, on {worst}; "
-        f"but {percent(numbers[DIGITS][STILL]['mean'])} of the digits' pairs do not move at all",
+        f"Zero entries: on {worst} in {percent(numbers[worst][ZERO]['mean'])} of the pairs on "
+        f"average, else in fewer; but {percent(numbers[DIGITS][STILL]['mean'])} of the digits' "
+        "pairs do not move at all",
     )
     return figure

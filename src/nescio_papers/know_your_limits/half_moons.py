@@ -171,7 +171,7 @@ class _Drawing:
             values=field.slope if gradient else field.value,
             gradient=gradient,
             side=side,
-            note=f"AUC-ROC {found[HARD]:.2f}\nOOD {found[measure]:.2f}",
+            note=f"AUC-ROC {found[HARD]:.2f}\nfar points {found[measure]:.2f}",
         )
 
     def rows(self, pairs: Sequence[tuple[str, str]], title: str) -> Figure:
@@ -291,6 +291,7 @@ def _captions(numbers: dict[str, Any], settings: Settings) -> dict[str, str]:
     end, drawn = numbers[END], numbers["drawn"]
     dropout, bayes, plain = end[DROPOUT], end[BAYES], end[PLAIN][ENTROPY]
     short = numbers[PAPER][PLAIN][ENTROPY]
+    flat = [percent(numbers[one][PLAIN][LEAST]["far and flat"]["mean"]) for one in BUDGETS]
     detects = ", ".join(
         f"{model} {drawn[PAPER][model][measure]:.2f} and {drawn[END][model][measure]:.2f}"
         for model, measure in CHOSEN
@@ -299,9 +300,8 @@ def _captions(numbers: dict[str, Any], settings: Settings) -> dict[str, str]:
         "figure-3.png": "The paper's selection, with its budget (first and third row) and trained "
         "to the end. White is certain, purple uncertain; green: gradient norms. AUROC of the "
         f"measure for far points, with the paper's budget and to the end: {detects}. Far from the "
-        f"data {percent(short['far and flat']['mean'])} and "
-        f"{percent(plain['far and flat']['mean'])} of the plane has a gradient below {FLAT:g} for "
-        "the entropy of the plain network.",
+        f"data {' and '.join(flat)} of the plane has a gradient below {FLAT:g} for 1 - max "
+        "probability of the plain network, over all trainings.",
         "figure-5.png": "Single networks: entropy and 1 - max probability are two scales of the "
         f"same order. The median entropy is {short['value']['on the data']['mean']:.2g} "
         f"{settings.unit} on the data and {short['value']['far']['mean']:.2g} far away with the "

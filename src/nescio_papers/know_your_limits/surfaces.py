@@ -275,7 +275,8 @@ def _panel(axis: Axes, panel: Panel, grid: Grid, data: Pair, base: float) -> Any
     axis.set_title(panel.title, loc="left")
     if panel.note:
         box = {"facecolor": "white", "edgecolor": GRAY, "alpha": 0.85, "boxstyle": "round,pad=0.3"}
-        axis.text(0.03, 0.04, panel.note, fontsize=9, transform=axis.transAxes, bbox=box)
+        place = axis.transAxes
+        axis.text(0.03, 0.96, panel.note, va="top", fontsize=9, transform=place, bbox=box)
     return image
 
 
