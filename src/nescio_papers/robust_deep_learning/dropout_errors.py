@@ -100,7 +100,7 @@ def networks(settings: Settings, name: str, kind: str, in_dist: InData) -> Model
     one = f"{slug(name)}--{slug(kind)}"
     options: dict[str, Any] = {"members": sizes.seeds, "make": partial(network, name, kind)}
     if name in PHOTOGRAPHS:
-        return residual(settings, PART, one, in_dist, epochs=sizes.dropout_epochs, **options)
+        return residual(settings, PART, one, in_dist, **options)
     return trained(settings, PART, one, in_dist, epochs=sizes.epochs[name], **options)
 
 
@@ -168,7 +168,7 @@ def _steps(sampled: Sequence[Sequence[float]]) -> list[int]:
 def _text(result: Mapping[str, Numbers], sizes: Budget) -> str:
     parts = [
         "Small convolutional networks for MNIST; for CIFAR-10 ResNet-20, trained like the plain "
-        f"network of the second paper's table 1, but for {sizes.dropout_epochs} epochs. Dropout of "
+        f"network of the second paper's table 1. Dropout of "
         f"{DROPOUT} before the last layer, and where all layers have it, of {EARLY['MNIST']} and "
         f"{EARLY['CIFAR-10']} before the others but the first. Test error in %, mean of "
         f"{sizes.seeds} trainings ± their standard deviation. As usual: weights scaled, one pass. "

@@ -1,7 +1,7 @@
 """Part `lenet`: the lecture's own set-up, LeNet with dropout before the last layer.
 
 A digit that turns; and the errors of MC dropout and of dropout as usual, image by image, also of
-the residual networks of the part `mc-dropout`.
+the residual networks of the part `failure`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ from nescio_papers.kit import (
     spread,
     table,
 )
+from nescio_papers.robust_deep_learning import failure
 from nescio_papers.robust_deep_learning.dropout_digits import ANGLES, ONE, PASSES, turned
-from nescio_papers.robust_deep_learning.dropout_errors import LAST, networks
 from nescio_papers.robust_deep_learning.dropout_masks import (
     at_dropout,
     features_of,
@@ -47,7 +47,6 @@ from nescio_papers.robust_deep_learning.dropout_masks import (
 )
 from nescio_papers.robust_deep_learning.dropout_turning import turning_facts, turning_numbers
 from nescio_papers.robust_deep_learning.networks import weights_digest
-from nescio_papers.robust_deep_learning.sets import BLOCKS, budget, in_data
 from nescio_papers.robust_deep_learning.stored_facts import RECALLED, learned, of_count
 
 PART, FIGURE = "lenet", "lenet-turning.png"
@@ -94,7 +93,8 @@ def run(settings: Settings) -> Findings:
     """The digit that turns and the errors, for each data set at hand."""
     sizes = QUICK if settings.quick else FULL
     digits = all_images("mnist", train=sizes.train, test=sizes.test)
-    photographs = in_data(BLOCKS["CIFAR-10"], budget(settings))
+    block = failure.BLOCKS["CIFAR-10"]
+    photographs = failure.images(block, failure.budget(settings))
     parts: dict[str, Findings] = {}
     errors: dict[str, Any] = {}
     if isinstance(digits, Absent):
@@ -106,7 +106,7 @@ def run(settings: Settings) -> Findings:
     if isinstance(photographs, Absent):
         parts["photographs"] = absent("CIFAR-10", photographs.why)
     else:
-        model = networks(settings, "CIFAR-10", LAST, photographs)
+        model = failure.judged_networks(settings, block, photographs)
         errors[RESIDUAL] = _errors(settings, sizes, model, photographs, "resnet-20")
     if errors:
         parts["errors"] = Findings(

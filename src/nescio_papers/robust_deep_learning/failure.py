@@ -162,8 +162,22 @@ def images(block: Block, sizes: Budget) -> InData | Absent:
 
 def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Model, CrossFit]:
     """The networks, one per seed, and their fold networks; trained once and stored."""
-    sizes, folder = budget(settings), folder_of(settings, PART) / block.folder
-    options: dict[str, Any] = {
+    run = folder_of(settings, PART) / block.folder / "folds"
+    options = _training(settings, block, in_dist)
+    crossed = cross_fit(data=in_dist.train, folds=budget(settings).folds, run=run, **options)
+    return judged_networks(settings, block, in_dist), crossed
+
+
+def judged_networks(settings: Settings, block: Block, in_dist: InData) -> Model:
+    """The networks whose errors are predicted, one per seed; trained once and stored."""
+    run = folder_of(settings, PART) / block.folder / "network"
+    return train(data=in_dist.train, run=run, **_training(settings, block, in_dist))
+
+
+def _training(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
+    sizes = budget(settings)
+    return {
+        "make_net": block.net(in_dist, sizes),
         "members": sizes.seeds[block.name],
         "epochs": sizes.epochs[block.name],
         "batch_size": 128,
@@ -172,10 +186,6 @@ def networks_of(settings: Settings, block: Block, in_dist: InData) -> tuple[Mode
         "progress": False,
         **block.training,
     }
-    make_net = block.net(in_dist, sizes)
-    model = train(make_net, in_dist.train, run=folder / "network", **options)
-    crossed = cross_fit(make_net, in_dist.train, folds=sizes.folds, run=folder / "folds", **options)
-    return model, crossed
 
 
 def block_tables(settings: Settings, block: Block, in_dist: InData) -> list[Comparison]:

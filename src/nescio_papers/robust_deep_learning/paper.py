@@ -52,7 +52,7 @@ JUDGES = {
     "stability": "stability_checks:judge",
 }
 
-READS = {"confidnet": ("calibration",), "lenet": ("mc-dropout",)}
+READS = {"confidnet": ("calibration",), "lenet": ("failure",)}
 
 
 @experiments.register

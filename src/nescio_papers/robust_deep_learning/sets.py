@@ -39,7 +39,6 @@ class Budget:
     exposed_epochs: Sizes = size(EXPOSED, quick=dict.fromkeys(EXPOSED, 1))  # to outliers
     residual_images: int = size(60_000, quick=100)  # of a residual network, at most
     residual_epochs: int = size(photographs.EPOCHS, quick=1)
-    dropout_epochs: int = size(20, quick=1)  # of residual networks with dropout, and without
     out: int = size(20_000, quick=200)  # images of an OOD set at most that a training sees
     batch: int = size(128, quick=50)
     seeds: int = size(3, quick=2)

@@ -15,6 +15,7 @@ from nescio_papers.robust_deep_learning import (
     dropout_digits,
     dropout_errors,
     dropout_lecture,
+    failure,
     mc_dropout,
 )
 
@@ -185,7 +186,7 @@ def test_the_digits_and_the_photographs_are_run_and_judged(tmp_path, monkeypatch
         return InData((rows, labels), (rows[:30], labels[:30]), 10)
 
     monkeypatch.setattr(dropout_lecture, "all_images", lambda *_, **__: images(1, 28))
-    monkeypatch.setattr(dropout_lecture, "in_data", lambda *_: Absent("no photographs"))
+    monkeypatch.setattr(failure, "images", lambda *_: Absent("no photographs"))
     settings = Settings(quick=True, folder=tmp_path)
     found = dropout_lecture.run(settings)
     assert "CIFAR-10 is not at hand: no photographs" in found.text
@@ -195,12 +196,12 @@ def test_the_digits_and_the_photographs_are_run_and_judged(tmp_path, monkeypatch
     assert "McNemar's p" in found.text
     assert len(dropout_lecture.judge(found.numbers)) == 2
 
-    monkeypatch.setattr(dropout_lecture, "in_data", lambda *_: images(3, 32))
+    monkeypatch.setattr(failure, "images", lambda *_: images(3, 32))
     found = dropout_lecture.run(settings)
     numbers = found.numbers["errors"][dropout_lecture.RESIDUAL]
-    assert len(numbers["usual"]) == 2  # the networks of the part `mc-dropout`
-    (kept,) = (tmp_path / "mc-dropout").glob("*/model.safetensors")
-    assert kept.parent.name == "cifar-10--dropout-before-the-last-layer-resnet-20"
+    assert len(numbers["usual"]) == 2  # the networks of the part `failure`, without its folds
+    (kept,) = (tmp_path / "failure").glob("*/*/model.safetensors")
+    assert kept.parent.parts[-2:] == ("cifar-10-resnet-20", "network")
     *_, claim = dropout_lecture.judge(found.numbers)
     assert "ResNet-20 on CIFAR-10" in claim.sentence
     assert claim.verdict == "not reached here"  # noise cannot be learned
