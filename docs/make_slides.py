@@ -69,7 +69,7 @@ SLIDES = (
         "MCDropout: side note",
         "Dropout propagates the mean, MC dropout the whole distribution; its test error is lower "
         "(LeNet, T = 50).",
-        (("lenet", "Dropout only propagates"), ("mc-dropout", "Dropout only propagates")),
+        (("lenet", "MC dropout vs dropout"),),
     ),
     Slide(
         "Uncertainty in classification: metrics",
@@ -92,7 +92,10 @@ SLIDES = (
         "Practical Session: MC dropout on MNIST for classification",
         "Training with dropout improves the performance, and dropout at test time as well; the "
         "variation ratio finds the most and least uncertain digits.",
-        (("mc-dropout", "Training a convnet with dropout"),),
+        (
+            ("mc-dropout", "Training a convnet with dropout"),
+            ("mc-dropout", "Improved training performances"),
+        ),
         "The digits are drawn in the part `mc-dropout`.",
     ),
     Slide(
@@ -141,7 +144,10 @@ SLIDES = (
     Slide(
         "Dirichlet Prior Networks (DPN): posterior and inference",
         "Pseudo counts give a Dirichlet posterior as target; the mean is a softmax.",
-        (("dirichlet", "The mean of Dir(exp f)"), ("dirichlet", "Soft-max prediction")),
+        (
+            ("dirichlet", "The mean of Dir(exp f)"),
+            ("dirichlet", "A network that gives a Dirichlet"),
+        ),
         "Fractional counts make an improper likelihood ([47]).",
     ),
     Slide(
@@ -254,7 +260,7 @@ SLIDES = (
         "Applications: Active Learning",
         "Labeling the most uncertain data gives the fastest convergence.",
         (
-            ("active-learning", "The most uncertain data"),
+            ("active-learning", "Most uncertain data"),
             ("active-learning", "The most informative"),
         ),
     ),
@@ -290,7 +296,11 @@ SLIDES = (
     Slide(
         "Deep Learning and generalization",
         "Networks fit random labels; the Rademacher complexity is about 1.",
-        (("generalization", "lecture, Deep Learning and gen"), ("generalization", "Zhang")),
+        (
+            ("generalization", "lecture, Deep Learning and gen"),
+            ("generalization", "Zhang"),
+            ("generalization", "Random labels, shuffled pixels"),
+        ),
     ),
     Slide(
         "Generalization and over-parametrized models",
@@ -308,6 +318,8 @@ SLIDES = (
             ("stability", "lecture, Deep Learning (DL) & Stability"),
             ("stability", "lecture, Deep learning and stability"),
             ("stability", "The network is no less confident"),
+            ("stability", "The exact Lipschitz constant"),
+            ("stability", "The product bound"),
         ),
     ),
     Slide(
@@ -321,7 +333,13 @@ SLIDES = (
     Slide(
         "Formal stability analysis of deep models: scattering",
         "Scattering is stable to deformations; bounds (Mallat; Bruna and Mallat).",
-        (("stability", "lecture, Formal stability analysis"), ("stability", "Logits behind")),
+        (
+            ("stability", "lecture, Formal stability analysis"),
+            ("stability", "Logits behind"),
+            ("stability", "Scattering operators"),
+            ("stability", "A linear layer on scattering"),
+            ("stability", "Stability bounds hold"),
+        ),
         "Mallat's bounds hold up to constants that are not computed in the papers: background.",
     ),
     Slide(

@@ -174,7 +174,7 @@ def test_settings_are_what_the_defaults_are() -> None:
     for key, text, said in (
         ("steps", "2.5", "expected a whole number"),
         ("keep", "maybe", "expected 1 or 0"),
-        ("size", "3", "no option 'size'; its options: ood=..., weight=1.0"),
+        ("size", "3", "no option 'size'; its options: ood=None, weight=1.0"),
     ):
         with pytest.raises(NescioError, match=said):
             options_for(recipes["acet"], {key: text})

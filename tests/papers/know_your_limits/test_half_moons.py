@@ -222,7 +222,7 @@ def test_maps_are_drawn_for_the_chosen_models():
         model, measure = CHOSEN[i % len(CHOSEN)]
         numbers = drawn[(PAPER, END)[i // len(CHOSEN) % 2]][model]
         (note,) = [text.get_text() for text in axis.texts]
-        assert note == f"AUC-ROC {numbers[HARD]:.2f}\nOOD {numbers[measure]:.2f}"
+        assert note == f"AUC-ROC {numbers[HARD]:.2f}\nfar points {numbers[measure]:.2f}"
 
 
 def test_numbers_of_a_panel_are_those_of_scikit_learn():
