@@ -29,7 +29,7 @@ ONE = 1
 
 def findings(settings: Settings, in_dist: InData) -> Findings:
     """Pictures of the network with dropout before the last layer, as in the lecture."""
-    model = networks(settings, "MNIST", LAST, in_dist)
+    model = networks(settings, LAST, in_dist)
     sampler = models.mc_dropout(model.member(0), passes=PASSES, seed=settings.seed)
     x, y = in_dist.test
     turning = _logits(sampler, turned(x[_typical(model, x, y)], ANGLES))

@@ -1,4 +1,7 @@
-"""Test errors of dropout as usual and of MC dropout, over the number of passes."""
+"""Test errors on MNIST of dropout as usual and of MC dropout, over the number of passes.
+
+The part `lenet` has those on CIFAR-10, image by image.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,103 +14,69 @@ from torch import Tensor, nn
 
 from nescio import models, nets
 from nescio.core import kept
-from nescio.evaluation.compare import Absent
 from nescio.models.model import Model
-from nescio.nets.convolutional import Block
 from nescio.report.plots.look import add_title, line, with_look
-from nescio_papers.kit import (
-    Claim,
-    Comparison,
-    Findings,
-    InData,
-    Settings,
-    folder_of,
-    photographs,
-    sample,
-    slug,
-    table,
-)
-from nescio_papers.robust_deep_learning.networks import (
-    DROPOUT,
-    residual,
-    trained,
-    weights_digest,
-)
-from nescio_papers.robust_deep_learning.sets import BLOCKS, PHOTOGRAPHS, Budget, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import RECALLED, learned
+from nescio_papers.kit import Claim, Findings, InData, Settings, folder_of, sample, slug, table
+from nescio_papers.robust_deep_learning.networks import DROPOUT, trained, weights_digest
+from nescio_papers.robust_deep_learning.sets import Budget, budget
 from nescio_papers.robust_deep_learning.stored_facts import over_seeds as over_trainings
 
 PART, FIGURE = "mc-dropout", "mc-dropout-errors.png"
 SOURCE = "lecture, Practical Session: MC dropout on MNIST"
 JUDGED = "judged by the test error"
-DATA = ("MNIST", "CIFAR-10")
 SAMPLES = 500  # test images at a time
-EARLY = {"MNIST": 0.2, "CIFAR-10": 0.1}  # between convolutions, where all layers have dropout
-# Gal and Ghahramani (2015), table 2, in per cent: dropout as usual, and 50 passes
-PUBLISHED = {"NIN": (10.43, 10.27), "DSN": (9.37, 9.32), "augmented DSN": (7.95, 7.71)}
+EARLY = 0.2  # between convolutions, where all layers have dropout
 Numbers = Mapping[str, Any]
-
 
 NONE, LAST, ALL = "no dropout", "dropout before the last layer", "dropout in all layers"
 LATER = (nn.Dropout, nn.AdaptiveAvgPool2d)  # dropout stands there, or behind it
 RATES = {NONE: 0.0, LAST: DROPOUT, ALL: DROPOUT}  # before the last layer
 
 
-def network(name: str, kind: str, in_dist: InData) -> nn.Module:
-    """A network for a data set: a small one for digits, ResNet-20 for photographs."""
-    make = photographs.residual_network if name in PHOTOGRAPHS else nets.small_cnn
-    net = make(in_dist.shape, in_dist.classes, dropout=RATES[kind])
-    return _everywhere(net, EARLY[name]) if kind == ALL else net
+def network(kind: str, in_dist: InData) -> nn.Module:
+    """A small convolutional network with dropout in its places."""
+    net = nets.small_cnn(in_dist.shape, in_dist.classes, dropout=RATES[kind])
+    return _everywhere(net) if kind == ALL else net
 
 
-def _everywhere(net: nn.Module, rate: float) -> nn.Module:
+def _everywhere(net: nn.Module) -> nn.Module:
     """The network with dropout before every layer but the first; the last one has it already."""
-    for part in net.modules():
-        if isinstance(part, nn.Sequential):
-            for place in reversed(range(len(part) - 1)):
-                after = part[place + 1]
-                if isinstance(part[place], (nn.ReLU, Block)) and not isinstance(after, LATER):
-                    part.insert(place + 1, nn.Dropout(rate))
-    return nn.Sequential(*net.children())  # without the record of how it was made
+    layers = list(net.children())
+    for place in reversed(range(len(layers) - 1)):
+        if isinstance(layers[place], nn.ReLU) and not isinstance(layers[place + 1], LATER):
+            layers.insert(place + 1, nn.Dropout(EARLY))
+    return nn.Sequential(*layers)  # without the record of how it was made
 
 
-def findings(settings: Settings) -> Findings:
-    """Errors of both ways for each data set at hand."""
-    results: dict[str, Any] = {}
-    missing: dict[str, str] = {}
-    for name in DATA:
-        in_dist = in_data(BLOCKS[name], budget(settings))
-        if isinstance(in_dist, Absent):
-            missing[name] = in_dist.why
-            continue
-        results[name] = {kind: _errors(settings, name, kind, in_dist) for kind in RATES}
-    words = [f"{name} is not at hand: {why}." for name, why in missing.items()]
-    if not results:
-        return Findings(text="\n\n".join(words), skipped=missing, empty=True)
+def findings(settings: Settings, in_dist: InData) -> Findings:
+    """Errors of both ways, of networks with and without dropout."""
+    results = {kind: _errors(settings, kind, in_dist) for kind in RATES}
     return Findings(
         numbers=results,
         figures={FIGURE: _figure(results)},
         captions={FIGURE: _caption(results)},
-        comparisons=_comparisons(results),
-        text="\n\n".join([_text(results, budget(settings)), *words]),
-        skipped=missing,
+        text=_text(results, budget(settings)),
     )
 
 
-def networks(settings: Settings, name: str, kind: str, in_dist: InData) -> Model:
+def networks(settings: Settings, kind: str, in_dist: InData) -> Model:
     """The trained networks of a kind, one per seed."""
     sizes = budget(settings)
-    one = f"{slug(name)}--{slug(kind)}"
-    options: dict[str, Any] = {"members": sizes.seeds, "make": partial(network, name, kind)}
-    if name in PHOTOGRAPHS:
-        return residual(settings, PART, one, in_dist, **options)
-    return trained(settings, PART, one, in_dist, epochs=sizes.epochs[name], **options)
+    return trained(
+        settings,
+        PART,
+        slug(kind),
+        in_dist,
+        members=sizes.example_seeds,
+        make=partial(network, kind),
+        epochs=sizes.epochs["MNIST"],
+    )
 
 
-def _errors(settings: Settings, name: str, kind: str, in_dist: InData) -> Numbers:
-    model, passes = networks(settings, name, kind, in_dist), budget(settings).passes
+def _errors(settings: Settings, kind: str, in_dist: InData) -> Numbers:
+    model, passes = networks(settings, kind, in_dist), budget(settings).passes
     key = {"weights": weights_digest(model), "passes": passes, "test": len(in_dist.test[1])}
-    path = folder_of(settings, PART) / f"{slug(name)}--{slug(kind)}.json"
+    path = folder_of(settings, PART) / f"{slug(kind)}.json"
 
     def measure() -> Numbers:
         x, y = in_dist.test
@@ -140,21 +109,6 @@ def over_seeds(sampled: Sequence[Sequence[float]], passes: int) -> list[float]:
     return [run[passes - 1] for run in sampled]
 
 
-def _comparisons(result: Mapping[str, Numbers]) -> list[Comparison]:
-    """Test errors of published networks for CIFAR-10 with dropout, as usual and by sampling."""
-    kinds = result.get("CIFAR-10")
-    if kinds is None:
-        return []
-    one = kinds[LAST]
-    ours = fmean(one["usual"]), fmean(over_seeds(one["sampled"], len(one["sampled"][0])))
-    note = f"{RECALLED}; Gal and Ghahramani (2015), all training images; here ResNet-20 on 20,000"
-    return [
-        Comparison(f"CIFAR-10, test error in %: {name}, {way}", said, 100 * own, note=note)
-        for name, published in PUBLISHED.items()
-        for way, said, own in zip(("dropout", "MC dropout"), published, ours, strict=True)
-    ]
-
-
 def _said(values: Sequence[float]) -> str:
     spread = f" ± {100 * stdev(values):.2f}" if len(values) > 1 else ""
     return f"{100 * fmean(values):.2f}{spread}"
@@ -165,106 +119,87 @@ def _steps(sampled: Sequence[Sequence[float]]) -> list[int]:
     return [step for step in (1, 2, 5, 10, 20, 50) if step < most] + [most]
 
 
-def _text(result: Mapping[str, Numbers], sizes: Budget) -> str:
-    parts = [
-        "Small convolutional networks for MNIST; for CIFAR-10 ResNet-20, trained like the plain "
-        f"network of the second paper's table 1. Dropout of "
-        f"{DROPOUT} before the last layer, and where all layers have it, of {EARLY['MNIST']} and "
-        f"{EARLY['CIFAR-10']} before the others but the first. Test error in %, mean of "
-        f"{sizes.seeds} trainings ± their standard deviation. As usual: weights scaled, one pass. "
-        "MC: the mean probabilities of T passes.",
+def _text(kinds: Mapping[str, Numbers], sizes: Budget) -> str:
+    sampled = next(one["sampled"] for one in kinds.values() if one["sampled"])
+    steps = _steps(sampled)
+    rows = [
+        [kind, _said(one["usual"])]
+        + [_said(over_seeds(one["sampled"], t)) if one["sampled"] else "–" for t in steps]
+        for kind, one in kinds.items()
     ]
-    for name, kinds in result.items():
-        sampled = next(one["sampled"] for one in kinds.values() if one["sampled"])
-        steps = _steps(sampled)
-        rows = [
-            [kind, _said(one["usual"])]
-            + [_said(over_seeds(one["sampled"], t)) if one["sampled"] else "–" for t in steps]
-            for kind, one in kinds.items()
-        ]
-        parts += [name, table(["", "as usual", *(f"MC, T = {t}" for t in steps)], rows)]
-    return "\n\n".join(parts)
+    words = (
+        f"Small convolutional networks for MNIST. Dropout of {DROPOUT} before the last layer, and "
+        f"where all layers have it, of {EARLY} before the others but the first. Test error in %, "
+        f"mean of {sizes.example_seeds} trainings ± their standard deviation. As usual: weights "
+        "scaled, one pass. MC: the mean probabilities of T passes. Networks for CIFAR-10 are in "
+        "the part `lenet`."
+    )
+    return f"{words}\n\n{table(['', 'as usual', *(f'MC, T = {t}' for t in steps)], rows)}"
 
 
-def _caption(result: Mapping[str, Numbers]) -> str:
+def _caption(kinds: Mapping[str, Numbers]) -> str:
     words = []
-    for name, kinds in result.items():
-        for kind, one in kinds.items():
-            if one["sampled"]:
-                end = over_seeds(one["sampled"], len(one["sampled"][0]))
-                words.append(f"{name}, {kind}: {_said(one['usual'])} as usual, {_said(end)} MC")
-    return "Test error in % over the number of passes. " + "; ".join(words) + "."
+    for kind, one in kinds.items():
+        if one["sampled"]:
+            end = over_seeds(one["sampled"], len(one["sampled"][0]))
+            words.append(f"{kind}: {_said(one['usual'])} as usual, {_said(end)} MC")
+    return "Test error on MNIST in % over the number of passes. " + "; ".join(words) + "."
 
 
-def sampling_claim(name: str, kinds: Numbers) -> Claim:
+def sampling_claim(kinds: Mapping[str, Numbers]) -> Claim:
     """Is the error of MC dropout below that of usual dropout, network by network?"""
-    facts, needs = [], []
+    facts = []
     for kind, one in kinds.items():
         if one["sampled"]:
             end = over_seeds(one["sampled"], len(one["sampled"][0]))
             gaps = sample(end) - sample(one["usual"])
             facts.append(over_trainings(f"{kind}: error less usual", gaps, below=0, form=".2%"))
-            needs += learned(name, f"{kind}: test error", one["usual"])
     return Claim(
         source=SOURCE,
-        sentence=f"Improved training performances with activating dropout at test time. ({name})",
+        sentence="Improved training performances with activating dropout at test time. (MNIST)",
         facts=facts,
-        needs=needs,
         note=f"{JUDGED}; paired over trainings, 50 passes, one draw of the masks; the part `lenet` "
-        "has the lecture's network, image by image, over draws of the masks",
+        "has the lecture's network, and one for CIFAR-10, image by image, over draws of the masks",
     )
 
 
-def training_claim(result: Mapping[str, Numbers]) -> Claim:
-    """Is the error of networks with dropout below that without, one pass each, on MNIST?"""
-    gaps = {
-        (name, kind): sample(one["usual"]) - sample(kinds[NONE]["usual"])
-        for name, kinds in result.items()
-        for kind, one in kinds.items()
-        if one["sampled"]
-    }
-    first = next(iter(result))  # MNIST where it is at hand, which the session is about
+def training_claim(kinds: Mapping[str, Numbers]) -> Claim:
+    """Is the error of networks with dropout below that without, one pass each?"""
+    without = sample(kinds[NONE]["usual"])
     return Claim(
         source=SOURCE,
         sentence="Training a convnet with dropout leads to improved training performances.",
         facts=[
-            over_trainings(f"{name}, {kind}: error less that without", gap, below=0, form=".2%")
-            for (name, kind), gap in gaps.items()
-            if name == first
+            over_trainings(
+                f"{kind}: error less that without",
+                sample(one["usual"]) - without,
+                below=0,
+                form=".2%",
+            )
+            for kind, one in kinds.items()
+            if one["sampled"]
         ],
-        needs=learned(first, "test error without", result[first][NONE]["usual"]),
-        note=f"{JUDGED}; paired over trainings; "
-        + "; ".join(
-            f"{name}, {kind}: {100 * gap.mean:+.2f} ± {100 * gap.half:.2f} points"
-            for (name, kind), gap in gaps.items()
-            if name != first
-        ),
+        note=f"{JUDGED}; paired over trainings",
     )
 
 
 @with_look
-def _figure(result: Mapping[str, Numbers]) -> Figure:
-    figure = Figure(figsize=(10.8, 4.4), layout="constrained")
-    axes = figure.subplots(1, len(result), squeeze=False)[0]
-    for axis, (name, kinds) in zip(axes, result.items(), strict=True):
-        for index, (kind, one) in enumerate(kinds.items()):
-            look = line(index)
-            axis.axhline(
-                100 * fmean(one["usual"]), color=look["color"], linestyle="--", linewidth=1.2
-            )
-            if one["sampled"]:
-                runs = 100 * torch.tensor(one["sampled"])
-                passes = torch.arange(1, runs.shape[1] + 1)
-                axis.fill_between(
-                    passes, runs.amin(0), runs.amax(0), color=look["color"], alpha=0.15
-                )
-                axis.plot(passes, runs.mean(0), color=look["color"], linewidth=1.8)
-            axis.plot([], [], color=look["color"], linewidth=1.8, label=kind)
-        steps = _steps(next(one["sampled"] for one in kinds.values() if one["sampled"]))
-        axis.set(title=name, xlabel="passes T", xscale="log")
-        axis.set_xticks(steps, list(map(str, steps)))
-        axis.minorticks_off()
-    axes[0].set_ylabel("test error in %")
-    axes[0].legend(fontsize=9)
+def _figure(kinds: Mapping[str, Numbers]) -> Figure:
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    axis = figure.subplots()
+    for index, (kind, one) in enumerate(kinds.items()):
+        look = line(index)
+        axis.axhline(100 * fmean(one["usual"]), color=look["color"], linestyle="--", linewidth=1.2)
+        if one["sampled"]:
+            runs = 100 * torch.tensor(one["sampled"])
+            passes = torch.arange(1, runs.shape[1] + 1)
+            axis.fill_between(passes, runs.amin(0), runs.amax(0), color=look["color"], alpha=0.15)
+            axis.plot(passes, runs.mean(0), color=look["color"], linewidth=1.8)
+        axis.plot([], [], color=look["color"], linewidth=1.8, label=kind)
+    steps = _steps(next(one["sampled"] for one in kinds.values() if one["sampled"]))
+    axis.set(xlabel="passes T", ylabel="test error on MNIST in %", xscale="log")
+    axis.set_xticks(steps, list(map(str, steps)))
+    axis.minorticks_off()
+    axis.legend(fontsize=9)
     add_title(figure, "Dashed: as usual, one pass. Lines: MC dropout, mean and range of trainings")
     return figure

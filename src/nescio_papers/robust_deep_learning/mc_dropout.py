@@ -27,16 +27,15 @@ def run(settings: Settings) -> Findings:
     """The three distributions, then test errors, then single digits."""
     values = examples(settings.base)
     in_dist = in_data(BLOCKS["MNIST"], budget(settings))
-    if isinstance(in_dist, Absent):
-        digits = absent("MNIST", in_dist.why)
-    else:
-        digits = dropout_digits.findings(settings, in_dist)
     first = Findings(
         numbers=values,
         comparisons=_comparisons(values),
         text=_text(values, settings.unit),
     )
-    errors = dropout_errors.findings(settings)
+    if isinstance(in_dist, Absent):
+        return joined({"examples": first, "errors": absent("MNIST", in_dist.why)})
+    errors = dropout_errors.findings(settings, in_dist)
+    digits = dropout_digits.findings(settings, in_dist)
     return joined({"examples": first, "errors": errors, "digits": digits})
 
 
@@ -44,9 +43,8 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
     """The measures by closed forms, and the errors where they were measured."""
     claims = [entropy_claim(numbers["examples"]), variation_claim()]
     errors = numbers["errors"]
-    if errors:
-        claims += [dropout_errors.sampling_claim(*one) for one in errors.items()]
-        claims.append(dropout_errors.training_claim(errors))
+    if "absent" not in errors:
+        claims += [dropout_errors.sampling_claim(errors), dropout_errors.training_claim(errors)]
     return claims
 
 

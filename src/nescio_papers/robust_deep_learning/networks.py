@@ -67,19 +67,15 @@ def residual(
     loss: Loss | None = None,
     start: Model | None = None,
     epochs: int | None = None,
-    members: int = 1,
-    make: Callable[[InData], nn.Module] | None = None,
 ) -> Model:
     """ResNet-20 for photographs, trained once and kept.
 
     loss: what it learns beside weight decay; None: cross-entropy.
     start: a trained one to start from, at a smaller rate and with crops without black edges.
     epochs: passes through the images; None: those of a network that starts anew.
-    members: how many of them.
-    make: how one is made, with dropout for example; None: ResNet-20 as it is.
     """
 
-    def plain(data: InData) -> nn.Module:
+    def make(data: InData) -> nn.Module:
         return photographs.residual_network(data.shape, data.classes)
 
     sizes = budget(settings)
@@ -90,9 +86,8 @@ def residual(
         f"{name}-resnet-20",
         replace(in_dist, train=spread(in_dist.train, sizes.residual_images)),
         epochs=epochs or sizes.residual_epochs,
-        members=members,
         loss=photographs.decayed(loss or losses.nll()),
-        make=make or plain,
+        make=make,
         **{**photographs.OPTIONS, **tuned},
     )
 
