@@ -34,7 +34,7 @@ EXPERIMENT, PART = "experiment", "part of an experiment"  # kinds of files
 LAYOUT = 2  # of results.json; 1 had no settings, no version and claims without facts
 NEEDED = ("title", "numbers", "figures", "comparisons", "claims", "text", "seconds")
 RECORD = (*NEEDED, "skipped", "empty", "resumed", "version")
-OLDER = "older"  # the rule of a claim that was judged without facts
+OLDER = "older"  # the rule of a claim that was judged by an earlier version
 OLD_WORDS = {"partly": IN_PART, "fails": FAILS}
 FIRST = {"quick": False, "seed": 0, "bits": False}  # settings of a results.json without any
 
@@ -216,11 +216,21 @@ def _today(record: Mapping[str, Any], version: str | None) -> Record:
 
 
 def _today_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """A claim with one of the five words; one without facts was judged by an older rule."""
+    """A claim with one of the five words; one without facts is of an earlier version."""
     if "facts" in claim:
         return dict(claim)
     word = claim["verdict"]
-    return {**claim, "verdict": OLD_WORDS.get(word, word), "rule": OLDER}
+    return older({**claim, "verdict": OLD_WORDS.get(word, word)})
+
+
+def older(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim that today's rule cannot judge, marked so."""
+    return {**claim, "rule": OLDER}
+
+
+def is_older(claim: Mapping[str, Any]) -> bool:
+    """Whether an earlier version judged a claim, and today's rule cannot."""
+    return claim.get("rule") == OLDER
 
 
 def _chosen(settings: Settings) -> dict[str, Any]:

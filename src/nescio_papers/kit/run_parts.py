@@ -21,7 +21,7 @@ from nescio.core.running import progress
 from nescio_papers.kit.claims import judged
 from nescio_papers.kit.durations import expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment, Part, Settings
-from nescio_papers.kit.records import RESULTS, Record, Records, whose
+from nescio_papers.kit.records import RESULTS, Record, Records, is_older, older, whose
 from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
 
 
@@ -56,13 +56,14 @@ class Reproduced:
 
     @property
     def kept_verdicts(self) -> tuple[str, ...]:
-        """Parts that this run did not run, and that are judged only when they are run."""
+        """Parts that this run did not run, and whose numbers the rules of today cannot judge."""
         return tuple(
             part.name
             for part in self.records.experiment.parts
-            if part.judge is None
+            if part.name in self.done
             and part.name not in self.ran
-            and self.done.get(part.name, {}).get("claims")
+            and (claims := self.done[part.name]["claims"])
+            and (part.judge is None or any(is_older(claim) for claim in claims))
         )
 
     def told(self) -> str:
@@ -228,7 +229,7 @@ def _finished(
 ) -> Reproduced:
     """Judge and write."""
     ordered = {
-        part.name: _with_claims(part, records.settings, done[part.name])
+        part.name: _with_claims(part, records.settings, done[part.name], new=part.name in ran)
         for part in records.experiment.parts
         if part.name in done
     }
@@ -240,10 +241,18 @@ def _finished(
     return Reproduced(records=records, done=ordered, wanted=tuple(wanted), ran=tuple(ran))
 
 
-def _with_claims(part: Part, settings: Settings, record: Record) -> Record:
-    """The record of a part, with its claims judged now where it has a judge."""
+def _with_claims(part: Part, settings: Settings, record: Record, *, new: bool) -> Record:
+    """The record of a part, with its claims judged now where it has a judge.
+
+    Numbers of an older version may lack what today's rule reads: their verdicts stay as they were.
+    """
     if part.judge is None or record["empty"]:
         return record
-    claims = judged(settings, part.judge(record["numbers"]))
+    try:
+        claims = judged(settings, part.judge(record["numbers"]))
+    except (LookupError, TypeError, AttributeError):
+        if new:  # no older version is to blame
+            raise
+        return {**record, "claims": [older(claim) for claim in record["claims"]]}
     made: list[Any] = finite([claim.to_json() for claim in claims])
     return {**record, "claims": made}

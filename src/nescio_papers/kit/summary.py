@@ -19,6 +19,7 @@ from nescio_papers.kit.claims import (
     ruled,
 )
 from nescio_papers.kit.durations import in_words
+from nescio_papers.kit.records import is_older
 
 if TYPE_CHECKING:
     from nescio_papers.kit.experiment import Experiment, Settings
@@ -36,7 +37,10 @@ RULE = (
     "where what it presupposes failed."
 )
 WORST_FIRST = (FAILS, NOT_REACHED, IN_PART)
-OLDER_RULE = "Claims marked *older rule* were judged without intervals, by an earlier version."
+OLDER_RULE = (
+    "Claims marked *older rule* were judged by an earlier version, and their numbers lack what the "
+    "rule of today reads: run their parts with `--again`."
+)
 
 Parts = Mapping[str, Mapping[str, Any]]
 
@@ -103,7 +107,7 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
             versions.setdefault(record["version"], []).append(name)
     if len(versions) > 1:
         said = [
-            f"{', '.join(names)} with {f'nescio {one}' if one else 'an earlier version'}"
+            f"{', '.join(names)} with {f'nescio {one}' if one else 'one that was not written down'}"
             for one, names in versions.items()
         ]
         yield f"Parts were measured with different versions: {'; '.join(said)}."
@@ -156,7 +160,7 @@ def _verdicts(experiment: "Experiment", done: Parts, detail: Detail, *, quick: b
     if not claims:
         return []
     said = f"{len(claims)} claims. {counted(claims)}. {RULE}"
-    if any(map(_older, claims)):
+    if any(map(is_older, claims)):
         said += f" {OLDER_RULE}"
     lines = ["## What the source says, and what we found", said]
     if detail.claims is None:
@@ -320,13 +324,9 @@ def _decided(one: Mapping[str, Any]) -> tuple[float, str]:
     return math.ceil((reach / gap) ** 2 - ROUNDING), FAILS if gap > 0 else HOLDS
 
 
-def _older(claim: Mapping[str, Any]) -> bool:
-    return claim.get("rule") == "older"
-
-
 def _word(claim: Mapping[str, Any]) -> str:
-    """The verdict; one that no facts stand behind is marked."""
-    return f"{claim['verdict']} (older rule)" if _older(claim) else str(claim["verdict"])
+    """The verdict; one of an earlier version is marked."""
+    return f"{claim['verdict']} (older rule)" if is_older(claim) else str(claim["verdict"])
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

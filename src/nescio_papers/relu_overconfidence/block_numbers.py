@@ -49,7 +49,14 @@ class BlockNumbers:
 
     def of(self, column: str, row: str, key: str = MMC) -> Interval:
         """A number with its interval; NaN where it was not measured."""
-        cell = self.rows(column).get(row, {})
+        return self._interval(self.rows(column).get(row, {}), key)
+
+    @property
+    def any_class(self) -> Interval:
+        """The confidence of ACET under the strong judge where right answers count too."""
+        return self._interval(self.stored.get("any_class", {}), MMC)
+
+    def _interval(self, cell: Mapping[str, Any], key: str) -> Interval:
         number = cell.get(key)
         if number is None or number["value"] is None:
             return UNKNOWN
@@ -82,7 +89,7 @@ class BlockNumbers:
     def sample_rows(self, *columns: str) -> dict[str, str]:
         """The rows of adversarial samples by objective, where all networks have numbers."""
         found = {}
-        for words, rows in (("the label's loss", BY_LABEL), ("a wrong class", BY_CLASS)):
+        for words, rows in (("the label loss", BY_LABEL), ("a wrong class", BY_CLASS)):
             whole = [r for r in rows if all(MMC in self.rows(c).get(r, {}) for c in columns)]
             if whole:
                 found[words] = whole[0]

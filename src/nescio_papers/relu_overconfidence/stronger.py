@@ -22,6 +22,7 @@ from nescio_papers.relu_overconfidence.budgets import Budget
 
 LEAK = ", leaking gradients"  # ends the name of a row
 STRONG, WRONG_CLASS = ", strong judge", ", confidence in a wrong class"  # so do these
+ANY_CLASS = f"{STRONG}, any class"
 SAME = 0.01  # of the range: an image that changes by less, on average, is what it was
 SAMPLES = 200  # inputs whose gradient is looked at together
 
@@ -35,19 +36,22 @@ class Stronger:
     judge: Callable[[Model, InData], Judged] | None = None  # all inputs, and which attack won
 
 
-def strong_noise(attack: AdversarialNoise, budget: Budget) -> Stronger:
+def strong_noise(attack: AdversarialNoise, budget: Budget, *, any_class: bool = False) -> Stronger:
     """The same noise under several attacks, of which the best counts for each image.
 
     attack: the paper's attack, which is one of them.
     budget: the sizes of the run.
+    any_class: whether searches from test images may raise their own class too, which is the right
+      answer where the image can still be read.
     """
     steps = budget.halving_steps
+    towards = "towards any class" if any_class else "that are read right towards wrong classes"
 
     def judge(model: Model, in_dist: InData) -> Judged:
         return attacks.strong_noise(
             model,
             attack.ood.take(attack.count),
-            starts=in_dist.test,
+            starts=in_dist.test[0] if any_class else in_dist.test,
             radius=attack.radius,
             steps=attack.steps,
             step=attack.length,
@@ -56,8 +60,8 @@ def strong_noise(attack: AdversarialNoise, budget: Budget) -> Stronger:
         )
 
     text = (
-        f"the best of several attacks, {steps} halved steps each, from test images that are "
-        f"read right towards wrong classes, and {attack.description}"
+        f"the best of several attacks, {steps} halved steps each, from test images {towards}, and "
+        f"{attack.description}"
     )
     return Stronger(text, lambda model, in_dist: judge(model, in_dist).x, judge)
 

@@ -35,6 +35,7 @@ from nescio_papers.relu_overconfidence.published import (
     METHODS,
     TABLE_1,
 )
+from nescio_papers.relu_overconfidence.seeds_and_pairs import MMC
 from nescio_papers.relu_overconfidence.stronger import (
     STRONG,
     WRONG_CLASS,
@@ -44,6 +45,7 @@ from nescio_papers.relu_overconfidence.table_1_columns import (
     held_by_balls,
     pair_of,
     readable_in_balls,
+    whatever_class,
 )
 
 WRONG = f"{ADVERSARIAL_SAMPLES}{FILTERED}"  # the paper's row of adversarial samples
@@ -88,6 +90,7 @@ def _measured(settings: Settings, block: Block, in_dist: InData) -> Findings:
         "without_gradient": {name: one.dead for name, one in columns.items()},
         "balls_with_data": held_by_balls(settings, block, in_dist),
         "readable_in_balls": readable_in_balls(settings, block, in_dist),
+        "any_class": whatever_class(settings, block, in_dist),
         "by_seed": {name: one.by_seed for name, one in columns.items() if len(one.each) > 1},
         "pairs": {
             f"{first}{LESS}{second}": pair_of(block, columns[first], columns[second])
@@ -124,15 +127,18 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
     words = [
         f"Here: {numbers['difference']}{spent}. {QUICK * numbers['quick']}"
         "The noise of the test has another seed than that of the training. "
-        f"{ADVERSARIAL_SAMPLES}: by the paper's loss all of them, and those no longer classified "
-        "correctly, which is what the paper's numbers count; by the confidence in a wrong class, "
+        f"{ADVERSARIAL_SAMPLES}: by the label loss, the paper's, all of them, and those no longer "
+        "classified correctly, which is what the paper counts; by the confidence in a wrong class, "
         "the latter alone.",
         "The strong judge counts, for each input, the best of several attacks, the paper's among "
         f"them. {percent(numbers['balls_with_data'])} of the balls around noise hold a test image, "
         "changed by less than 1 % of the range; of test images cut into such balls, the plain "
         f"network reads {percent(numbers['readable_in_balls'])} right. Who gives them their label "
         "is right: from test images that a network reads right as they are, the judge raises the "
-        "other classes, and counts wrong answers alone.",
+        "other classes, and counts wrong answers alone. Where it counts any answer, ACET has a "
+        f"mean confidence of {_with_ends(numbers['any_class'][MMC])}. An image whose confidence "
+        "is .999 is settled, and not attacked any further: an AUROC near 0 can be a little higher "
+        "than under the paper's attack.",
         "Share of images at which the confidence has no gradient at all, so that the paper's "
         f"attack cannot move them: {_no_slope(numbers)}.",
         *_said_of_seeds(numbers),
@@ -144,6 +150,10 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
         errors, grid, *_ = whole.only(baselines).markdown().split("\n\n")
         tables += ["Networks the paper has no column for:", errors, grid]
     return "\n\n".join([*words, *tables])
+
+
+def _with_ends(number: Numbers) -> str:
+    return f"{number['value']:.3f} ({number['low']:.3f} to {number['high']:.3f})"
 
 
 def _said_of_seeds(numbers: Numbers) -> list[str]:

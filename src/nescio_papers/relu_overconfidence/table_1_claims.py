@@ -1,6 +1,7 @@
 """What Hein et al. (2019) say about table 1, judged by the stored numbers of a block."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from nescio.metrics import Interval
@@ -16,11 +17,13 @@ from nescio_papers.relu_overconfidence.published import (
     TABLE_1,
 )
 from nescio_papers.relu_overconfidence.seeds_and_pairs import AUROC, FPR, MMC
+from nescio_papers.relu_overconfidence.stronger import STRONG
 
 LEARNED = {"MNIST": 0.02, "SVHN": 0.08, "CIFAR-10": 0.16, "CIFAR-100": 0.40}  # test errors
 CLOSE = {"MNIST": 0.003, "SVHN": 0.015, "CIFAR-10": 0.015, "CIFAR-100": 0.02}  # almost the same
 LOW, HIGH = 0.2, 0.9  # confidence that is low, or high, with ten classes
 LOWER = 0.05  # of confidence: what counts as a reduction
+STRONGEST = "the strong judge takes the best of several attacks for each image"
 ONCE = "one training {}: the intervals are over test images alone"
 GOOD = 0.95  # an AUROC that is high, and a share that is nearly all
 NEAR = ("EMNIST", LETTERS, KANA)  # handwriting, as the digits of MNIST
@@ -80,12 +83,13 @@ def _claim(
     """A claim about the networks of some columns, which must have learned."""
     alone = [name for name in columns if found.once(name)]
     which = "each" if len(alone) == len(columns) else f"of {', '.join(alone)}"
+    words = STRONGEST if any(STRONG in one.what for one in facts) else ""
     return Claim(
         source=f"Hein et al., {section} ({found.block})",
         sentence=sentence,
         facts=facts,
         needs=learned(found, *columns),
-        note="; ".join(filter(None, [note, ONCE.format(which) if alone else ""])),
+        note="; ".join(filter(None, [words, note, ONCE.format(which) if alone else ""])),
     )
 
 
@@ -171,7 +175,18 @@ def _only_acet(found: BlockNumbers) -> Claim:
             limit("of plain", found.of(PLAIN, rows[PLAIN]), above=LOW),
         ],
         columns=METHODS,
-        note=_printed(found, ADVERSARIAL_NOISE, CEDA, ACET),
+        note=f"{_whatever_class(found)}{_printed(found, ADVERSARIAL_NOISE, CEDA, ACET)}",
+    )
+
+
+def _whatever_class(found: BlockNumbers) -> str:
+    """What the judge finds where an image that can still be read counts, too."""
+    number = found.any_class
+    if isnan(number.value):
+        return ""
+    return (
+        "the judge counts wrong answers about readable images; if right ones count too, ACET's "
+        f"confidence is {number.value:.3f} ({number.low:.3f} to {number.high:.3f}); "
     )
 
 
@@ -199,8 +214,8 @@ def _improve(found: BlockNumbers) -> Claim | None:
         "confidence and the AUROC.",
         facts,
         columns=METHODS,
-        note=f"in the published table CEDA on {theirs[CEDA]} and ACET on {theirs[ACET]} of "
-        f"{theirs['sets']}",
+        note="each set by its intervals: surely better, surely not, or between; in the published "
+        f"table CEDA on {theirs[CEDA]} and ACET on {theirs[ACET]} of {theirs['sets']} sets",
     )
 
 

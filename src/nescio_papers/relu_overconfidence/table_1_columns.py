@@ -10,6 +10,7 @@ from nescio.evaluation import Comparison
 from nescio.metrics import Interval
 from nescio_papers.kit.experiment import Settings
 from nescio_papers.kit.images import InData, evenly
+from nescio_papers.kit.nested import rows_of
 from nescio_papers.kit.stores import folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block, probes, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import budget
@@ -22,7 +23,7 @@ from nescio_papers.relu_overconfidence.cells import (
     seeds_of,
     trained,
 )
-from nescio_papers.relu_overconfidence.methods import PLAIN
+from nescio_papers.relu_overconfidence.methods import ACET, PLAIN
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
     ADVERSARIAL_SAMPLES,
@@ -38,6 +39,7 @@ from nescio_papers.relu_overconfidence.seeds_and_pairs import (
     over_seeds,
 )
 from nescio_papers.relu_overconfidence.stronger import (
+    ANY_CLASS,
     STRONG,
     WRONG_CLASS,
     balls_with_data,
@@ -163,6 +165,20 @@ def held_by_balls(settings: Settings, block: Block, in_dist: InData) -> float:
     attack = probes(block, in_dist, budget(settings), settings)[ADVERSARIAL_NOISE]
     images = as_inputs(evenly(in_dist.test[0], STARTS))
     return balls_with_data(attack.ood.take(attack.count), images, attack.radius)
+
+
+def whatever_class(settings: Settings, block: Block, in_dist: InData) -> dict[str, Any]:
+    """ACET on the noise of the strong judge where right answers count too, over its seeds."""
+    sizes, row = budget(settings), f"{ADVERSARIAL_NOISE}{ANY_CLASS}"
+    judge = strong_noise(
+        probes(block, in_dist, sizes, settings)[ADVERSARIAL_NOISE], sizes, any_class=True
+    )
+    tables = []
+    for seed in seeds_of(settings, block, ACET):
+        network = trained(settings, block, ACET, in_dist, seed)
+        tables.append(cell(settings, block, ACET, network, in_dist, row, judge, seed).table)
+    found: dict[str, Any] = rows_of(mean_over(tables), ACET)[row]
+    return found
 
 
 def readable_in_balls(settings: Settings, block: Block, in_dist: InData) -> float:

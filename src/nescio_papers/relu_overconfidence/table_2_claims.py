@@ -15,6 +15,7 @@ from nescio_papers.relu_overconfidence.table_1_claims import LEARNED, limit
 SOURCE = "Hein et al., table 2"
 ENOUGH = 50  # rays with exact factors: with fewer, the grid is judged
 RAYS = "one training each: the intervals are over rays alone"
+FLOAT32 = 3.4028235e38  # its largest number
 MUCH = 0.5  # of plain's share: what is much less
 Numbers = Mapping[str, Any]
 
@@ -52,7 +53,7 @@ def _always(name: str, columns: Numbers) -> Claim:
         facts=facts,
         needs=_learned(name, columns),
         note="99 % counts as always; the published '> 10^6' cannot distinguish a large factor from "
-        "none",
+        f"none{_not_in_float32(columns)}",
     )
 
 
@@ -67,7 +68,18 @@ def _higher(name: str, columns: Numbers) -> Claim:
             for column in (CEDA, ACET)
         ],
         needs=_learned(name, columns),
-        note=f"published: {_said(name)}, none for CEDA; {RAYS}",
+        note=f"published: {_said(name)}, none for CEDA; {RAYS}{_not_in_float32(columns)}",
+    )
+
+
+def _not_in_float32(columns: Numbers) -> str:
+    """Which medians no network in float32 gets to see."""
+    beyond = [name for name in columns if FLOAT32 < _middle(columns[name]).value < inf]
+    if not beyond:
+        return ""
+    return (
+        f"; the factors of {' and '.join(beyond)} are exact ones of the network in float64: most "
+        f"of them are beyond {FLOAT32:.1e}, the largest number in float32"
     )
 
 

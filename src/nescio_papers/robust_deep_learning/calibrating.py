@@ -26,7 +26,7 @@ from nescio_papers.kit import (
 )
 from nescio_papers.robust_deep_learning.networks import residual, trained
 from nescio_papers.robust_deep_learning.sets import BLOCKS, PHOTOGRAPHS, budget, in_data
-from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, learned, less
+from nescio_papers.robust_deep_learning.stored_facts import ONCE, RECALLED, between, learned, less
 
 PART = "calibration"
 SOURCE = "lecture, Model Calibration in deep learning"
@@ -188,7 +188,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
             sentence=f"Modern neural networks are no longer well-calibrated. ({name})",
             facts=[poor],
             needs=needs,
-            note=f"badly calibrated: an ECE above {100 * POOR:g} %; {_which(name)}",
+            note=f"badly calibrated: an ECE above {100 * POOR:g} %; {_which(name)}; {ONCE}",
         ),
         Claim(
             source=SOURCE,
@@ -198,7 +198,7 @@ def _claims(name: str, rows: Mapping[str, Numbers]) -> list[Claim]:
                 between("ECE that is left", after, below=LEFT, form=".2%", within=A_SHARE),
             ],
             needs=[*needs, poor],
-            note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}",
+            note=f"NLL {rows[BEFORE]['nll']:.3f}, then {rows[USUAL]['nll']:.3f}; {ONCE}",
         ),
     ]
 

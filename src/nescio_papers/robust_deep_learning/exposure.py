@@ -41,6 +41,7 @@ from nescio_papers.robust_deep_learning.sets import (
     shown_data,
 )
 from nescio_papers.robust_deep_learning.stored_facts import (
+    ONCE,
     between,
     learned,
     less,
@@ -241,7 +242,7 @@ def dependence_claim(name: str, part: Numbers) -> Claim:
         facts=facts,
         needs=_needs(name, part),
         note=f"gain where shown / mean where others were: {said}; {worse} of {pairs} pairs got "
-        "worse than without exposure by separate intervals",
+        "worse than without exposure by separate intervals; one training for each shown set",
     )
 
 
@@ -289,7 +290,7 @@ def modeled_claim(name: str, part: Numbers) -> Claim:
         facts=facts or [open_fact("AUROC short of a network that was shown the set", above=STRONG)],
         needs=_needs(name, part),
         note=f"judged where each set does worst; a set that models all others is nowhere short by "
-        f"more than {STRONG:g}; separate intervals, widened for the choice",
+        f"more than {STRONG:g}; separate intervals, widened for the choice; {ONCE}",
     )
 
 

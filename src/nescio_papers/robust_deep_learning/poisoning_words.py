@@ -6,7 +6,7 @@ from typing import Any
 from nescio.metrics import Interval
 from nescio_papers.kit import Claim, Comparison, exactly, percent, table
 from nescio_papers.robust_deep_learning.poisoning_detectors import FALSE_ALARM, TOP
-from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between, of_count
+from nescio_papers.robust_deep_learning.stored_facts import ONCE, RECALLED, between, of_count
 
 SOURCE = "lecture, Data poisoning, on Koh and Liang (2017), section 5.2"
 EACH = "each by a separate image"
@@ -55,7 +55,7 @@ def judge(numbers: Mapping[str, Any]) -> list[Claim]:
                     form=".0%",
                 )
             ],
-            note=f"57 % {RECALLED}; the head is trained again each time",
+            note=f"57 % {RECALLED}; the head is trained again each time; {ONCE}",
         ),
         Claim(
             source="poisoning, what is asked here",

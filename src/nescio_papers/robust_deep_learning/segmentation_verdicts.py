@@ -10,7 +10,7 @@ from nescio_papers.robust_deep_learning.segmentation_measures import (
     NAMES,
 )
 from nescio_papers.robust_deep_learning.segmentation_network import RARE
-from nescio_papers.robust_deep_learning.stored_facts import RECALLED, between
+from nescio_papers.robust_deep_learning.stored_facts import ONCE, RECALLED, between
 
 OWN = "here"
 FIGURES = "our own goal"
@@ -37,7 +37,7 @@ def _overlap(numbers: Mapping[str, Any]) -> Claim:
         source=FIGURES,
         sentence=f"CamVid, 11 classes, 120 x 90: a mean IoU of at least {LEAST_IOU}.",
         facts=[_iou(numbers, LEAST_IOU)],
-        note=f"{numbers['weights']:,} weights",
+        note=f"{numbers['weights']:,} weights; {ONCE}",
     )
 
 
@@ -50,6 +50,7 @@ def _ranked(numbers: Mapping[str, Any]) -> Claim:
             for name, found in numbers["ranking_of_errors"].items()
         ],
         needs=[_iou(numbers, LEARNED)],
+        note=ONCE,
     )
 
 
@@ -68,7 +69,8 @@ def _of_the_pictures(numbers: Mapping[str, Any]) -> list[Claim]:
             ],
             needs=[_iou(numbers, LEARNED)],
             note=f"rare, below {100 * RARE:g} % of the training pixels: "
-            + ", ".join(numbers["rare_classes"]),
+            + ", ".join(numbers["rare_classes"])
+            + f"; {ONCE}",
         ),
         Claim(
             source=OWN,
@@ -81,6 +83,7 @@ def _of_the_pictures(numbers: Mapping[str, Any]) -> list[Claim]:
                 )
             ],
             needs=[_iou(numbers, LEARNED)],
+            note=ONCE,
         ),
         Claim(
             source=OWN,
@@ -99,7 +102,8 @@ def _of_the_pictures(numbers: Mapping[str, Any]) -> list[Claim]:
                 ),
             ],
             needs=[_iou(numbers, LEARNED)],
-            note=f"times {turned[EPISTEMIC]['ratio']:.2f} and {turned[ALEATORIC]['ratio']:.2f}",
+            note=f"times {turned[EPISTEMIC]['ratio']:.2f} and {turned[ALEATORIC]['ratio']:.2f}; "
+            f"{ONCE}",
         ),
     ]
 
@@ -118,5 +122,5 @@ def _gain(numbers: Mapping[str, Any]) -> Claim:
         ],
         needs=[_iou(numbers, LEARNED)],
         note=f"the table, {RECALLED}, has one decimal of a per cent: a gain below "
-        f"{100 * SHOWN:g} points would not be seen",
+        f"{100 * SHOWN:g} points would not be seen; {ONCE}",
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nescio_papers.kit import Claim, Comparison, Fact, exactly
-from nescio_papers.robust_deep_learning.stored_facts import between, number
+from nescio_papers.robust_deep_learning.stored_facts import ONCE, between, number
 
 SOURCE = "Lakshminarayanan et al., 2017, section 3.5"
 SINGLE, MC = "M = 1", "MC dropout"
@@ -68,7 +68,7 @@ def ensemble_claim(paired: Mapping[str, Any], learned: Sequence[Fact]) -> Claim:
             for name, side in sides.items()
         ],
         needs=learned,
-        note=f"paired by digit, one training; better at, of {paired.get('conditions', 0)} shifts "
+        note=f"{ONCE}, paired by digit; better at, of {paired.get('conditions', 0)} shifts "
         f"and strengths: {wins}",
     )
 
@@ -86,7 +86,7 @@ def ood_claims(row: str, found: Mapping[str, Any], learned: Sequence[Fact]) -> l
                 for what, gap in found.get("entropy_growth", {"the ensembles": None}).items()
             ],
             needs=learned,
-            note="paired by input; medians "
+            note=f"{ONCE}, paired; medians "
             + ", ".join(f"{number(medians[name]):.3f} for {name}" for name in ensembles()),
         ),
         Claim(
@@ -103,7 +103,7 @@ def ood_claims(row: str, found: Mapping[str, Any], learned: Sequence[Fact]) -> l
             ],
             needs=learned,
             note=f"{number(at_nine[largest]):.1%} and {number(at_nine[MC]):.1%}; inputs are drawn "
-            "again for both alike",
+            f"again for both alike; {ONCE}",
         ),
     ]
 

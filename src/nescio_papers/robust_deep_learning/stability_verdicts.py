@@ -7,7 +7,7 @@ from typing import Any
 from nescio_papers.kit import Claim, Fact, exactly
 from nescio_papers.robust_deep_learning.stability_lipschitz import CHECK
 from nescio_papers.robust_deep_learning.stability_networks import FIXED, PLAIN
-from nescio_papers.robust_deep_learning.stored_facts import between, largest
+from nescio_papers.robust_deep_learning.stored_facts import ONCE, between, largest
 
 TRAINED, COEFFICIENTS, INPUTS = "convolutions", "scattering coefficients", "inputs"
 IMAGES, FEATURES, LOGITS = "than the images", "than trained features", "logits"
@@ -47,7 +47,7 @@ def _coefficients(kind: str, paired: Mapping[str, Any] | None) -> Claim:
         sentence="Scattering operators are stable to deformations: their coefficients change less "
         f"than the images, and less than the features of a trained network. ({kind})",
         facts=facts,
-        note="paired by digit; 1 is the distance of two digits",
+        note=f"{ONCE}, paired; 1 is the distance of two digits",
     )
 
 
@@ -64,7 +64,7 @@ def _network(kind: str, paired: Mapping[str, Any] | None) -> Claim:
             between("share of labels that change, less that of the trained network,",
                     labels["mean"], below=0, form="+.1%"),
         ],
-        note="paired by digit",
+        note=f"{ONCE}, paired",
     )  # fmt: skip
 
 

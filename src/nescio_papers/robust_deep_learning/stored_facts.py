@@ -13,6 +13,7 @@ from nescio_papers.kit import ANY, Fact, Range, Sample, exactly, fact, sample
 Stored = Mapping[str, Any]  # a number with its interval: value, low and high
 UNKNOWN = {"value": math.nan, "low": math.nan, "high": math.nan}
 LEARNED = {"CIFAR-10": 0.2}  # test errors from which on a network has not learned its data
+ONCE = "one training: intervals are over test inputs alone"
 RECALLED = "recalled from the paper, not checked"  # of a published number
 BOTH_ENDS = 0.025  # outside a 95 % interval, on each side
 

@@ -1,10 +1,13 @@
 """The published verdicts: every claim of every part is judged by facts with intervals."""
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from nescio.core import finite, registry
 from nescio_papers import named
-from nescio_papers.kit import VERDICTS
+from nescio_papers.kit import VERDICTS, judge_experiment
 from nescio_papers.kit.records import whole
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -52,3 +55,14 @@ def test_every_verdict_is_one_of_five():
             for claim in claims_of(part, record):
                 assert claim["verdict"] in VERDICTS, place
                 assert all((claim["source"], claim["sentence"])), place
+
+
+@pytest.mark.parametrize("name", registry.experiments)
+def test_published_pages_are_those_of_the_published_numbers(name, tmp_path):
+    one = named(name)
+    shutil.copy(DOCS / one.name / "results.json", tmp_path)
+    judge_experiment(one, tmp_path)
+    pages = {page.name: page.read_text() for page in tmp_path.glob("*.md")}
+    assert len(pages) > 1
+    stale = [page for page, text in pages.items() if (DOCS / one.name / page).read_text() != text]
+    assert stale == []  # nescio reproduce NAME --judge-only --out docs/NAME

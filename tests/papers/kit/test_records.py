@@ -178,6 +178,22 @@ def test_results_of_an_older_version_are_kept_and_judged_again(lab, published):
     assert "measured with different versions" not in text
 
 
+def test_numbers_that_the_rule_of_today_cannot_read_keep_their_verdict(lab, published):
+    lab.judge = lambda numbers: numbers["by_seed"]
+    found = judge_experiment(lab.experiment, published)
+    claim = read(published)["parts"]["measure"]["claims"][0]
+    assert (claim["verdict"], claim["rule"]) == ("holds", "older")
+    assert "verdicts as they were when run: measure, words" in found.told()
+    text = found.summary.read_text()
+    assert "| holds (older rule) |" in text
+    assert "run their parts with `--again`" in text
+    with pytest.raises(KeyError):  # numbers of this version are no excuse
+        run_experiment(lab.experiment, published, only=["measure"], again=True)
+    del lab.judge
+    judge_experiment(lab.experiment, published)
+    assert "rule" not in read(published)["parts"]["measure"]["claims"][0]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -58,6 +58,16 @@ def test_noise_is_moved_to_the_most_confident_point_of_its_ball(model):
     assert sum(found.wins.values()) == 1
 
 
+def test_any_answer_counts_where_that_is_asked(model):
+    """Around (0.7, 0.3), an image read right as class 0, class 0 is surer than class 1 can be."""
+    attack = AdversarialNoise(another(torch.tensor([[[[0.7, 0.3]]]]), "near"), 1, steps=0)
+    rows = [strong_noise(attack, QUICK, any_class=either) for either in (False, True)]
+    wrong, either = (row.judge(model, data()).value.item() for row in rows)
+    assert wrong <= either
+    assert either == pytest.approx(4.0, abs=1e-2)  # at (1, 0): 8 * 1 - 4
+    assert rows[0].description != rows[1].description
+
+
 def test_samples_are_moved_to_a_wrong_class_and_the_rest_is_dropped(model):
     row = strong_samples(AdversarialSamples(2), 10)
     made = row.make(model, data())

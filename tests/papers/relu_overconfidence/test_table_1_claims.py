@@ -96,6 +96,17 @@ def test_the_worst_attack_of_each_method_counts():
     assert by_sentence(numbers, "CEDA produces").verdict == PART
 
 
+def test_the_judge_says_what_it_counts_and_what_any_answer_would_give():
+    numbers = as_found("CIFAR-10")
+    for column in METHODS:
+        numbers["predictors"][column]["rows"][f"Adv. Noise{STRONG}"] = cell((0.15, 0.99, 0.0))
+    assert "if right ones count" not in by_sentence(numbers, "Only ACET").note
+    numbers["any_class"] = {"mean_max_confidence": number(0.3)}
+    note = by_sentence(numbers, "Only ACET").note
+    assert note.startswith("the strong judge takes the best of several attacks for each image; ")
+    assert "if right ones count too, ACET's confidence is 0.300 (0.298 to 0.302)" in note
+
+
 def test_adversarial_samples_are_judged_under_both_objectives():
     numbers = as_found("MNIST")
     for column in METHODS:

@@ -351,6 +351,14 @@ def test_a_block_without_training_images_is_printed_as_published(run):
     assert part["numbers"]["published"]["errors"]["plain"] == 3.53
 
 
+def test_the_confidence_of_acet_where_any_answer_counts_is_stated(run):
+    part = run[1]["table-1-cifar10"]
+    found = part["numbers"]["any_class"]["mean_max_confidence"]
+    assert 0.1 <= found["low"] <= found["value"] <= found["high"] <= 1
+    said = f"Where it counts any answer, ACET has a mean confidence of {found['value']:.3f} ("
+    assert said in part["text"]
+
+
 def test_networks_learned_the_squares(run):
     numbers = run[1]["table-1-mnist"]["numbers"]["predictors"]
     assert numbers["plain"]["rows"]["MNIST"]["error"]["value"] < 0.3
@@ -372,7 +380,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(run, tmp_path, monkeypatch):
         run_experiment(named("relu-overconfidence"), tmp_path, **again)
     assert len(list((tmp_path / "table-1-cifar10" / "cells").iterdir())) == 6
     run_experiment(named("relu-overconfidence"), tmp_path, **again)
-    assert len(calls) == 1 + 3 * 10  # three columns; the seventh call was made twice
+    # three columns, and ACET where any answer counts; the seventh call was made twice
+    assert len(calls) == 1 + 3 * 10 + 1
     parts = json.loads((tmp_path / "results.json").read_text())["parts"]
     there, here = (p["table-1-cifar10"]["numbers"] for p in (run[1], parts))
     assert there["predictors"] == here["predictors"]
