@@ -1,5 +1,7 @@
 """The judges against maxima that are known: each of their attacks finds what the others do not."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -336,6 +338,12 @@ def test_they_work_where_gradients_are_off():
         ({"high": 0.4}, "outside the box"),
         ({"norm": "l3"}, "unknown norm"),
         ({"halving_steps": -1}, "steps must be a whole number"),
+        ({"halving_steps": 0}, "halving_steps must be a whole number, at least 1, got 0"),
+        ({"enough": math.nan}, "enough must be the log-odds of a confidence, such as 6.9"),
+        ({"enough": "sure"}, "enough must be"),
+        ({"seed": "q"}, "seed must be a whole number"),
+        ({"batch_size": 0}, "batch_size must be a whole number, at least 1, got 0"),
+        ({"radius": "wide"}, "radius must be a number from 0 up, or None, got 'wide'"),
     ],
 )
 def test_bad_options_are_refused(options, said):

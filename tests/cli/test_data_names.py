@@ -171,9 +171,12 @@ def test_settings_are_what_the_defaults_are() -> None:
     )
     assert read == {"steps": 5, "radius": 0.1, "keep": False, "ood": ood.faded}
     assert type(read["steps"]) is int
+    for form in ("max", "uniform", None):
+        assert options_for(recipes["acet"], {"form": str(form)}) == {"form": form}
     for key, text, said in (
         ("steps", "2.5", "expected a whole number"),
         ("keep", "maybe", "expected 1 or 0"),
+        ("form", "large", "expected one of max, uniform, flat"),
         ("size", "3", "no option 'size'; its options: ood=None, weight=1.0"),
     ):
         with pytest.raises(NescioError, match=said):

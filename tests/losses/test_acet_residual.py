@@ -347,6 +347,16 @@ def test_the_weight_grows() -> None:
         ({"renew": 2.5}, "renew"),
         ({"renew": 3, "keep": False, "attack": Ascent(radius=0.3, steps=5)}, "keep=True"),
         ({"form": "least"}, "form"),
+        ({"weight": "a"}, "weight must be a number from 0 up, got 'a'"),
+        ({"weight": True}, "weight must be a number"),
+        ({"share": "x"}, "share must be a positive number, got 'x'"),
+        ({"pool": 2.5}, "pool"),
+        ({"free": "x"}, "free is a share of the radius"),
+        ({"ramp": "x"}, "ramp is a share, from 0 to 1, got 'x'"),
+        ({"weight_ramp": True}, "weight_ramp is a share"),
+        ({"finer": "x"}, "finer is a factor"),
+        ({"keep": "no"}, "keep is True or False, got 'no'"),
+        ({"attack": 0.3}, "attacks.Ascent.* got 0.3"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message) -> None:

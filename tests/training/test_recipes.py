@@ -95,6 +95,15 @@ def test_the_papers_attack_is_an_option() -> None:
     assert "keep=False" in text
 
 
+def test_acet_beside_ceda_is_the_sum_of_both() -> None:
+    x = torch.rand(10, 1, 8, 8)
+    text = recipes.acet(share=0.5, pool=4, ceda_share=0.25).loss_for(x).description
+    assert text.startswith("ceda(acet(")
+    assert "keep=True, share=0.5, pool=4)" in text
+    assert text.endswith("form='uniform', share=0.25, pool=None)")
+    assert recipes.acet().loss_for(x).description.startswith("acet(")
+
+
 @pytest.mark.parametrize("name", OOD)
 def test_the_out_distribution_may_be_made_of_the_inputs(name: str) -> None:
     x = torch.rand(10, 1, 8, 8)

@@ -5,6 +5,7 @@ attack, `(M, B, ...)` for M members in training. Only the inputs get gradients.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,9 +14,18 @@ from torch import Tensor
 
 from nescio.attacks.balls import Norm, linf, norm_named
 from nescio.attacks.halving import climb, higher, wide
-from nescio.core import NescioError, Schedule, as_batch, constant, schedule_named
+from nescio.core import (
+    NescioError,
+    Schedule,
+    as_batch,
+    constant,
+    is_real,
+    is_whole,
+    schedule_named,
+)
 
 ROUNDING = 1e-6  # of the width of the box
+LARGEST = sys.float_info.max  # of finite numbers
 ADVICE = "pass the range of valid inputs as low= and high="
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
 
@@ -49,14 +59,17 @@ class Ascent:
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", norm_named(self.norm))
         object.__setattr__(self, "schedule", schedule_named(self.schedule))
-        if not -math.inf < self.low < self.high < math.inf:
+        ends = self.low, self.high
+        if not all(is_real(end, -LARGEST, LARGEST) for end in ends) or not self.low < self.high:
             raise NescioError(f"the box needs numbers low < high, got {self.low} and {self.high}")
-        if self.radius is not None and not 0 <= self.radius < math.inf:
-            raise NescioError(f"radius must be a number from 0 up, or None, got {self.radius}")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 0:
-            raise NescioError(f"steps must be a whole number from 0 up, got {self.steps}")
-        if self.step is not None and not 0 < self.step < math.inf:
-            raise NescioError(f"step must be a positive number, or None, got {self.step}")
+        if self.radius is not None and not is_real(self.radius, 0, LARGEST):
+            raise NescioError(f"radius must be a number from 0 up, or None, got {self.radius!r}")
+        if not is_whole(self.steps, 0):
+            raise NescioError(f"steps must be a whole number from 0 up, got {self.steps!r}")
+        if self.step is not None and not (is_real(self.step, 0, LARGEST) and self.step):
+            raise NescioError(f"step must be a positive number, or None, got {self.step!r}")
+        if not is_real(self.enough):
+            raise NescioError(f"enough must be a number, or infinity, got {self.enough!r}")
         if self.radius is None and self.step is None and self.norm is not linf:
             raise NescioError(f"without a radius the {self.norm!r} norm needs a length: step=")
         if self.halving and (self.schedule is not constant or not self.best):

@@ -25,7 +25,7 @@ from nescio.attacks.objectives import (
     misread,
     wrong_confidence,
 )
-from nescio.core import NescioError, as_inputs, as_tensor, derive
+from nescio.core import NescioError, as_inputs, as_tensor, derive, is_real, is_whole
 from nescio.core.registry import attacks
 from nescio.data import ood
 
@@ -71,8 +71,8 @@ def strong_noise(
     source: an `nn.Module`, a model, or another predictor.
     x: inputs to begin with, such as noise, `(N, ...)`.
     starts: inputs of the data with their labels, such as test images `(x, y)`; None: without that
-      attack. A ball around noise can hold readable data, and who gives them their label is right:
-      from there only the other classes are raised, and only a wrong answer counts. What the network
+      attack. A ball around noise can hold readable data, whose own label is a right answer: from
+      there only the other classes are raised, and only a wrong answer counts. What the network
       misreads as it is, is an error on the data, and no start. Inputs alone: all of them are
       starts, and any class counts.
     radius: radius of the ball; None: the whole box.
@@ -93,7 +93,8 @@ def strong_noise(
     seed: seed of the random draws.
     progress: whether to draw a progress bar; None: where stderr is a terminal.
     """
-    _check_counts(restarts=restarts, data_starts=data_starts, classes=classes)
+    _check(enough, seed, restarts=restarts, data_starts=data_starts, classes=classes,
+           halving_steps=halving_steps, batch_size=batch_size)  # fmt: skip
     inputs, ball = _inputs(x), {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
     sure = confidence(source)
@@ -167,7 +168,7 @@ def strong_samples(
     if labels.shape != inputs.shape[:1]:
         shape = tuple(labels.shape)
         raise NescioError(f"{len(inputs)} inputs but labels of shape {shape}; one per sample")
-    _check_counts(classes=classes)
+    _check(enough, seed, classes=classes, halving_steps=halving_steps, batch_size=batch_size)
     ball = {"radius": radius, "norm": norm, "low": low, "high": high}
     ways = _ways(inputs, ball, seed, mask=mask, batch_size=batch_size)
     lost, wrong = label_loss(source), wrong_confidence(source)
@@ -301,10 +302,18 @@ def _row(labels: Tensor | None, index: Any) -> tuple[Tensor, ...]:
     return () if labels is None else (labels[index],)
 
 
-def _check_counts(**counts: int) -> None:
+def _check(enough: float, seed: int, **counts: int) -> None:
+    """Refuse what would leave inputs alone and make a network look safe."""
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if not is_whole(count, 1):
             raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
+    if not is_whole(seed, 0):
+        raise NescioError(f"seed must be a whole number from 0 up, got {seed!r}")
+    if not is_real(enough):
+        raise NescioError(
+            f"enough must be the log-odds of a confidence, such as {ENOUGH:.1f} for 0.999, got "
+            f"{enough!r}"
+        )
 
 
 def _inputs(x: Any) -> Tensor:

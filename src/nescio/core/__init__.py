@@ -131,6 +131,8 @@ from nescio.core.tensors import digest as digest
 from nescio.core.tensors import digests_of as digests_of
 from nescio.core.tensors import from_torch as from_torch
 from nescio.core.tensors import hash_inputs as hash_inputs
+from nescio.core.tensors import is_real as is_real
+from nescio.core.tensors import is_whole as is_whole
 from nescio.core.tensors import joined as joined
 from nescio.core.tensors import layout_hint as layout_hint
 from nescio.core.tensors import numbers as numbers

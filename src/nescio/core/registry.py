@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from nescio.core.errors import NescioError, quoted
 from nescio.spelling import did_you_mean
@@ -181,7 +181,7 @@ def meanings(part: Part) -> dict[str, str]:
 
 def _read(text: str, annotation: Any) -> Any:
     """A text as the first of yes or no, a number and a word that an annotation allows."""
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    kinds = _each(annotation)
     if NoneType in kinds and text == "None":
         return None
     if bool in kinds:
@@ -190,13 +190,26 @@ def _read(text: str, annotation: Any) -> Any:
         if kind in kinds:
             with suppress(ValueError):
                 return kind(text)
-    if str in kinds or get_origin(annotation) is Literal:
+    if str in kinds or text in _words(kinds):
         return text
     raise TypeError(text)
 
 
+def _each(annotation: Any) -> tuple[Any, ...]:
+    """The kinds that an annotation allows; `Literal[...] | None` is another union than of types."""
+    whole = get_origin(annotation) in (UnionType, Union)
+    return get_args(annotation) if whole else (annotation,)
+
+
+def _words(kinds: tuple[Any, ...]) -> list[Any]:
+    """The words that the kinds allow, where they are listed."""
+    return [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+
+
 def _kinds(annotation: Any) -> str:
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    kinds = _each(annotation)
+    if words := _words(kinds):
+        return f"one of {', '.join(map(str, words))}"
     if bool in kinds:
         return "1 or 0"
     if int in kinds and float not in kinds:

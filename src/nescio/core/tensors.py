@@ -1,9 +1,11 @@
 """Checks at the public boundary: inputs as tensors or bundles, numbers as arrays; fingerprints."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -198,6 +200,16 @@ def numbers(name: str, values: Numbers, *, axes: int | None) -> NDArray[Any]:
     if array.dtype.kind == "f" and array.dtype.itemsize < 4:
         return array.astype(np.float32)
     return array
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number from `least` up; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def is_real(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Whether a value is a real number in a range; NaN, True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
 
 
 def check_level(level: float) -> None:

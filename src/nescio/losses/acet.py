@@ -9,14 +9,14 @@ and it is enough for networks without BatchNorm on digits. Residual networks lea
 of one length and nothing else: after steps of 0.02, those of 0.005 found a confidence of 1.0. They
 need steps of many lengths, images that are renewed, so that the network cannot learn them by heart,
 and starts at training images, cut into the ball: what an attack would have to make of noise. In
-color such a cut leaves most photographs readable, and who gives them their class is right: there
-only the other classes are raised, and only a wrong answer is taught to be unsure. Networks know
-their training images better than others: of several (`candidates`), a search can start at the one
-that they misread most confidently, which costs a forward pass on the new inputs of a step alone.
-They are shown
-the most confident image of a search, not the last one: the steps leave a texture that they learn to
-see. They also need a term whose gradient does not vanish where the attack has won: the largest
-log-probability has 1 - p, the cross-entropy to the uniform distribution p - 1/C.
+color such a cut leaves most photographs readable, and a network that names their class is right:
+there only the other classes are raised, and only a wrong answer is taught to be unsure. Networks
+know their training images better than others: of several (`candidates`), a search can start at the
+one that they misread most confidently, which costs a forward pass on the new inputs of a step
+alone. They are shown the most confident image of a search, not the last one: the steps leave a
+texture that they learn to see. They also need a term whose gradient does not vanish where the
+attack has won: the largest log-probability has 1 - p, the cross-entropy to the uniform distribution
+p - 1/C.
 """
 
 import math
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from nescio.attacks import Ascent, linf
 from nescio.attacks import leaking as leaky
-from nescio.core import Head, NescioError, Rng, derive, generator
+from nescio.core import Head, NescioError, Rng, derive, generator, is_real, is_whole
 from nescio.core.registry import losses
 from nescio.data import OODSource
 from nescio.losses.loss import Batch, Loss
@@ -159,6 +159,13 @@ def acet(
       changes nothing.
     """
     check(base, ood, weight, form or "uniform", share, pool)
+    if not isinstance(keep, bool):
+        raise NescioError(f"keep is True or False, got {keep!r}")
+    if attack is not None and not isinstance(attack, Ascent):
+        raise NescioError(
+            "attack says how inputs are searched, attacks.Ascent(radius=0.3, steps=8) for example, "
+            f"got {attack!r}"
+        )
     asked = (free, ramp, form, renew, from_data, candidates, finer, leaking)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     _check(plain, keep, weight_ramp)
@@ -394,24 +401,23 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
             "keep=True stores perturbations in a linf ball; give the attack that norm and a "
             "positive radius, or say keep=False"
         )
-    if not 0 <= search.ramp <= 1 or not 0 <= search.free < math.inf:
-        raise NescioError(
-            f"ramp must be in [0, 1] and free from 0 up, got {search.ramp} and {search.free}"
-        )
     shares = {
-        "weight_ramp": weight_ramp, "from_data": search.from_data, "leaking": search.leaking
-    }  # fmt: skip
+        "ramp": search.ramp,
+        "weight_ramp": weight_ramp,
+        "from_data": search.from_data,
+        "leaking": search.leaking,
+    }
     for name, share in shares.items():
-        if not isinstance(share, int | float) or not 0 <= share <= 1:
+        if not is_real(share, 0, 1):
             raise NescioError(f"{name} is a share, from 0 to 1, got {share!r}")
-    if not 1 <= search.finer < math.inf:
-        raise NescioError(f"finer is a factor from 1 up, got {search.finer}")
-    many = search.candidates
-    if isinstance(many, bool) or not isinstance(many, int) or many < 1:
-        raise NescioError(f"candidates is a whole number from 1 up, got {many!r}")
-    renew = search.renew
-    if renew is not None and (isinstance(renew, bool) or not isinstance(renew, int) or renew < 1):
-        raise NescioError(f"renew is a number of visits, or 0 for never, got {renew!r}")
+    if not is_real(search.free, 0) or math.isinf(search.free):
+        raise NescioError(f"free is a share of the radius, from 0 up, got {search.free!r}")
+    if not is_real(search.finer, 1) or math.isinf(search.finer):
+        raise NescioError(f"finer is a factor from 1 up, got {search.finer!r}")
+    if not is_whole(search.candidates, 1):
+        raise NescioError(f"candidates is a whole number from 1 up, got {search.candidates!r}")
+    if search.renew is not None and not is_whole(search.renew, 1):
+        raise NescioError(f"renew is a number of visits, or 0 for never, got {search.renew!r}")
     if not ascent.steps and not keep:
         raise NescioError("an attack of 0 steps finds nothing; it needs keep=True and a free step")
     if search.free and not keep:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nescio.attacks import Ascent
-from nescio.core import Head, NescioError, Rng, derive, generator
+from nescio.core import Head, NescioError, Rng, derive, generator, is_real, is_whole
 from nescio.data import OODSource
 from nescio.losses.divergences import differentiable, from_flat
 from nescio.losses.loss import Batch, Loss
@@ -202,10 +202,10 @@ def check(
             f"{type(ood).__name__}; data.ood.another(z, name) makes one of inputs"
         )
     check_logits_head(base)
-    if not 0 <= weight < math.inf:
-        raise NescioError(f"weight must be a number from 0 up, got {weight}")
-    if not 0 < share < math.inf:
-        raise NescioError(f"share must be positive, got {share}")
+    if not is_real(weight, 0) or math.isinf(weight):
+        raise NescioError(f"weight must be a number from 0 up, got {weight!r}")
+    if not is_real(share, 0) or math.isinf(share) or not share:
+        raise NescioError(f"share must be a positive number, got {share!r}")
     if form not in get_args(Form):
         raise NescioError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
     if form == "flat" and base.head.log_concentrations is None:
@@ -213,7 +213,7 @@ def check(
             f"the flat form reads concentrations, and the {base.head.name} head gives none; use a "
             "loss with heads.dirichlet(), such as losses.reverse_kl()"
         )
-    if pool is not None and (isinstance(pool, bool) or not isinstance(pool, int) or pool < 1):
+    if pool is not None and not is_whole(pool, 1):
         raise NescioError(f"pool must be a whole number from 1 up, or None, got {pool!r}")
     if pool is not None and ood.size is not None and pool > ood.size:
         raise NescioError(f"pool is {pool}, but {ood.name!r} has only {ood.size} inputs")

@@ -210,6 +210,9 @@ def acet(
     candidates: int = 1,
     finer: float | None = None,
     leaking: float = 0.0,
+    share: float = 1.0,
+    pool: int | None = None,
+    ceda_share: float = 0.0,
     weight_decay: float = 0.0,
     members: int = 1,
 ) -> Recipe:
@@ -238,19 +241,24 @@ def acet(
       misreads most confidently.
     finer: longest step of the attack over the shortest one; None: chosen by the network.
     leaking: share of the training steps whose attack passes gradients through dead ReLUs.
+    share: number of attacked inputs per training sample.
+    pool: number of attacked inputs that take turns; None: a tenth of the training samples, at most
+      3000.
+    ceda_share: number of OOD inputs per training sample that are shown beside the attacked ones as
+      they are, as `ceda` does.
     weight_decay: factor on the sum of squares of the weights in the loss.
     members: number of networks.
     """
 
     def loss(x: Tensor, units: Units) -> losses.Loss:
-        reach = near(radius, x)
+        reach, source = near(radius, x), ood_of(ood, x, units)
         past = BEYOND if ood is None else FAR  # nobody knows the range of other vectors
         low, high = (0.0, 1.0) if x.ndim == 4 else (-past, 1 + past)
         size = reach / max(steps, 1) or None
         attack = Ascent(radius=reach, steps=steps, step=size, best=not keep, low=low, high=high)
-        return losses.acet(
+        attacked = losses.acet(
             losses.nll(head),
-            ood_of(ood, x, units),
+            source,
             weight=weight,
             attack=attack,
             keep=keep,
@@ -263,7 +271,12 @@ def acet(
             candidates=candidates,
             finer=finer,
             leaking=leaking,
+            share=share,
+            pool=pool,
         )
+        if not ceda_share:
+            return attacked
+        return losses.ceda(attacked, source, form=form or "uniform", share=ceda_share)
 
     return Recipe(loss=of_inputs(loss, weight_decay), members=members)
 

@@ -57,8 +57,9 @@ class Fact:
             raise NescioError(f"{self.what}: a fact is above a limit, or below one; give one limit")
         if not self.exact and self.low == self.high:
             raise NescioError(
-                f"{self.what}: a verdict needs an interval; give one, or say in exact= why the "
-                "number has none"
+                f"{self.what}: a verdict needs an interval with some width; give one, or say why "
+                "the number has none: exactly(..., why=), or fact(..., alike=True) where all "
+                "repetitions gave the same"
             )
         if not self._unknown and not self.low <= self.value <= self.high:
             raise NescioError(
@@ -116,6 +117,7 @@ def fact(
     below: float | None = None,
     form: str = ".3g",
     within: Range = ANY,
+    alike: bool = False,
 ) -> Fact:
     """A measured number with its 95 % interval, and the limit of the claim.
 
@@ -125,6 +127,8 @@ def fact(
     above, below: the limit that it must be above, or below.
     form: how numbers are written.
     within: the range of such a number, where its interval ends: `A_SHARE` of a share or an AUROC.
+    alike: whether the interval is over repetitions, which may all give the same number; otherwise
+      one without width is refused.
     """
     number, (low, high) = _float(value), _ends(what, interval)
     low, high = max(low, within[0]), min(high, within[1])
@@ -140,7 +144,7 @@ def fact(
         high=high,
         above=above,
         below=below,
-        exact=SAME if low == high else "",
+        exact=SAME if alike and low == high else "",
         form=form,
     )
 

@@ -95,7 +95,7 @@ def of_number(
     """
     mean, half = float(row["mean"]), max(half_width(row, count), step)
     ends = mean - half, mean + half
-    return fact(what, mean, ends, above=above, below=below, form=form, within=within)
+    return fact(what, mean, ends, above=above, below=below, form=form, within=within, alike=True)
 
 
 def of_difference(
@@ -132,7 +132,8 @@ def of_difference(
     else:
         half = sum(halves)
     half = max(half, step)
-    return fact(what, gap, (gap - half, gap + half), above=above, below=below, form=form)
+    ends = gap - half, gap + half
+    return fact(what, gap, ends, above=above, below=below, form=form, alike=True)
 
 
 def of_orders(what: str, one: Row, two: Row, *, below: float) -> Fact:

@@ -77,6 +77,7 @@ def _of_world(name: str, own: Numbers) -> Fact:
         (row["low"], row["high"]),
         below=RELIABLE,
         form=".2f",
+        alike=True,
     )
 
 

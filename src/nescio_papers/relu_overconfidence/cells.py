@@ -27,6 +27,7 @@ from nescio_papers.kit import InData, Settings, folder_of, slug
 from nescio_papers.relu_overconfidence.blocks import Block
 from nescio_papers.relu_overconfidence.budgets import Stated, budget
 from nescio_papers.relu_overconfidence.methods import PLAIN, RECIPES
+from nescio_papers.relu_overconfidence.published import TRAINING_IMAGES
 from nescio_papers.relu_overconfidence.stronger import Stronger
 
 
@@ -138,7 +139,9 @@ def difference(settings: Settings, block: Block, in_dist: InData) -> str:
     rounds = [one for one in recipe.start.values() if one not in recipe.columns]
     plans = {name: plan_of(settings, block, name) for name in (*recipe.columns, *rounds)}
     usual = plans[PLAIN].epochs
-    words = f"{recipe.words}, {images:,} training images, {usual} of 100 epochs"
+    there = TRAINING_IMAGES[block.name]
+    of = f" of {there:,}" if images < there else ""
+    words = f"{recipe.words}, {images:,}{of} training images, {usual} of 100 epochs"
     others = [
         f"{column}: {min(plan.images, images):,} images, {plan.epochs} epochs"
         + (f" from the network of {recipe.start[column]}" if column in recipe.start else "")

@@ -125,7 +125,7 @@ def _over_seeds(
         return _share(f"{what}, over several trainings", 0, 0, above=above, below=below)
     whole = over_seeds(each)
     ends = (whole.low, whole.high)
-    return fact(what, whole.value, ends, above=above, below=below, form=".1%")
+    return fact(what, whole.value, ends, above=above, below=below, form=".1%", alike=True)
 
 
 def _learned(wrong: Mapping[str, Sequence[int]]) -> list[Fact]:

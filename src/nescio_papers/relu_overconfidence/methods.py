@@ -149,7 +149,7 @@ MNIST = Recipe(
 )
 COLOR_DECAY = photographs.DECAY  # half of the paper's 5e-4, which torch's optimizers call this
 COLOR = Recipe(
-    words="the paper's ResNet-20, in numbers of 16 bits; CEDA and ACET start from the plain "
+    words="the paper's ResNet-20, in bfloat16; CEDA and ACET start from the plain "
     "network, with the uniform form of the term, and crops without black edges; ACET sees noise as "
     "it is beside attacked noise, and its attack continues from visit to visit",
     net=photographs.residual_network,

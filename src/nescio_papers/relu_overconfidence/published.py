@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 METHODS = ("plain", "CEDA", "ACET")  # the columns of table 1
+TRAINING_IMAGES = {"MNIST": 60_000, "SVHN": 73_257, "CIFAR-10": 50_000, "CIFAR-100": 50_000}
 NOISE, ADVERSARIAL_NOISE, ADVERSARIAL_SAMPLES = "Noise", "Adv. Noise", "Adv. Samples"
 Cell = tuple[float, float | None, float | None]  # MMC, AUROC, FPR at 95 % TPR
 

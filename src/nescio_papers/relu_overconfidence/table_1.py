@@ -132,13 +132,13 @@ def _text(block: Block, whole: Comparison, numbers: Numbers) -> str:
         "the latter alone.",
         "The strong judge counts, for each input, the best of several attacks, the paper's among "
         f"them. {percent(numbers['balls_with_data'])} of the balls around noise hold a test image, "
-        "changed by less than 1 % of the range; of test images cut into such balls, the plain "
-        f"network reads {percent(numbers['readable_in_balls'])} right. Who gives them their label "
-        "is right: from test images that a network reads right as they are, the judge raises the "
-        "other classes, and counts wrong answers alone. Where it counts any answer, ACET has a "
-        f"mean confidence of {_with_ends(numbers['any_class'][MMC])}. An image whose confidence "
-        "is .999 is settled, and not attacked any further: an AUROC near 0 can be a little higher "
-        "than under the paper's attack.",
+        "changed by less than 1 % of the range; of test images clipped to such balls, the plain "
+        f"network reads {percent(numbers['readable_in_balls'])} right. The own label of such an "
+        "image is a right answer: from test images that a network reads right as they are, the "
+        "judge raises the other classes, and counts wrong answers alone. Where it counts any "
+        f"answer, ACET has a mean confidence of {_with_ends(numbers['any_class'][MMC])}. An image "
+        "whose confidence is .999 is settled, and not attacked any further: an AUROC near 0 can be "
+        "a little higher than under the paper's attack.",
         "Share of images at which the confidence has no gradient at all, so that the paper's "
         f"attack cannot move them: {_no_slope(numbers)}.",
         *_said_of_seeds(numbers),

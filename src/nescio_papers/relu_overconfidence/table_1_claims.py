@@ -59,7 +59,8 @@ def limit(
     form: str = ".3f",
 ) -> Fact:
     """A fact of a number with its interval."""
-    return fact(what, number.value, (number.low, number.high), above=above, below=below, form=form)
+    ends = number.low, number.high
+    return fact(what, number.value, ends, above=above, below=below, form=form, alike=True)
 
 
 def learned(found: BlockNumbers, *columns: str) -> list[Fact]:

@@ -94,7 +94,7 @@ def _problems(columns: Numbers) -> Claim:
     return Claim(
         source=f"{SOURCE} (MNIST)",
         sentence="For MNIST the value of alpha was so high that we ran into numerical problems.",
-        facts=[fact("median alpha of ACET", middle.value, (middle.low, middle.high), above=1e6)],
+        facts=[limit("median alpha of ACET", middle, above=1e6, form=".3g")],
         needs=_learned("MNIST", columns),
         note=f"10^6 is where the published search gave up; {RAYS}",
     )
@@ -132,7 +132,7 @@ def _ratio(what: str, first: Interval, second: Interval, above: float) -> Fact:
         return fact(what, nan, (nan, nan), above=above)
     ends = first.low / second.high, first.high / second.low
     value = first.value / second.value
-    return fact(what, value, ends, above=above)
+    return fact(what, value, ends, above=above, alike=True)
 
 
 def _middle(one: Numbers) -> Interval:

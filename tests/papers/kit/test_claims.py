@@ -77,7 +77,7 @@ def test_a_fact_without_an_interval_is_refused(interval):
 
 
 def test_a_number_alone_is_refused_and_an_exact_one_says_why():
-    with pytest.raises(NescioError, match="a verdict needs an interval; give one, or say in exact"):
+    with pytest.raises(NescioError, match="a verdict needs an interval with some width"):
         Fact(what="x", value=0.7, low=0.7, high=0.7, above=0.5)
     with pytest.raises(NescioError, match="say in why= what makes the number exact"):
         exactly("x", 0.7, why=" ", above=0.5)
@@ -104,10 +104,14 @@ def test_a_number_out_of_its_interval_is_refused_but_for_rounding():
 
 
 def test_repetitions_that_agree_have_an_interval_without_width():
-    perfect = fact("AUROC", 1, (1, 1), above=0.95)
+    with pytest.raises(NescioError, match=r"AUROC: a verdict needs an interval with some width"):
+        fact("AUROC", 1, (1, 1), above=0.95)
+    with pytest.raises(NescioError, match="with some width"):
+        fact("share", 1, (0.9, 1.0), above=0.5, within=(0.0, 0.9))
+    perfect = fact("AUROC", 1, (1, 1), above=0.95, alike=True)
     assert perfect.verdict == "holds"
     assert str(perfect) == "AUROC 1 (the same in every repetition), expected above 0.95"
-    assert fact("difference", 0, (0, 0), above=0).verdict == "does not hold"
+    assert fact("difference", 0, (0, 0), above=0, alike=True).verdict == "does not hold"
 
 
 def test_one_repetition_leaves_a_claim_open():

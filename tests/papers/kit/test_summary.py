@@ -114,7 +114,7 @@ def test_a_number_without_an_interval_says_why():
     one = exactly("limit", 0.5, why="closed form", below=1)
     two = exactly("count", 3, why="all of them", above=1)
     measured = fact("share", 0.5, (0.4, 0.6), above=0.3)
-    steady = fact("steady", 0.5, (0.5, 0.5), above=0.3)
+    steady = fact("steady", 0.5, (0.5, 0.5), above=0.3, alike=True)
     unknown = exactly("unknown", None, why="never", above=0)
 
     def cell(*facts, needs=()):

@@ -340,7 +340,10 @@ def test_tables_and_claims_are_written(run):
         "published for Adv. Noise",
         "published for Adv. Samples",
     }
-    assert "300 training images, 2 of 100 epochs; adversarial labels: 60 images, 1 epochs" in text
+    assert (
+        "300 of 60,000 training images, 2 of 100 epochs; adversarial labels: 60 images, 1 epochs"
+        in text
+    )
     assert "; LeNet: 60 images, 1 epochs" in text
 
 
