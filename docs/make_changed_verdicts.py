@@ -7,6 +7,7 @@ verdict is not that the claim holds, and one that is open where it is open.
 
 import difflib
 import json
+import math
 import re
 import subprocess
 import sys
@@ -57,9 +58,16 @@ def rows(paper: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Itera
             continue
         was = OLD_WORDS.get(old[there]["verdict"], old[there]["verdict"])
         if was != claim["verdict"]:
-            where = f"{paper}, {key[0]} {in_brackets(key[1])}".strip()
-            cells = [where, short(key[2]), was, claim["verdict"], why(claim)]
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+            where, sentence, *told = cells(paper, key, claim)
+            yield "| " + " | ".join((where, sentence, was, *told)) + " |\n"
+
+
+def cells(paper: str, key: Key, claim: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Where a claim stands, its sentence, its verdict and why, as the table has them."""
+    where = f"{paper}, {key[0]} {in_brackets(key[1])}".strip()
+    told = where, short(key[2]), claim["verdict"], why(claim)
+    first, second, third, fourth = (cell.replace("|", "\\|") for cell in told)
+    return first, second, third, fourth
 
 
 def reworded(key: Key, old: Iterable[Key]) -> Key | None:
@@ -101,8 +109,9 @@ def why(claim: Mapping[str, Any]) -> str:
     wanted = DECIDES[claim["verdict"]]
     found = next((one for one in every if one["verdict"] == wanted), every[0])
     given = {name: value for name, value in found.items() if name != "verdict"}
-    numbers = ("value", "low", "high")
-    return str(Fact(**given | {n: float("nan") if given[n] is None else given[n] for n in numbers}))
+    missing = {n: math.nan for n in ("value", "low", "high") if given[n] is None}
+    endless = {n: math.inf for n in ("above", "below") if n in given and given[n] is None}
+    return str(Fact(**given | missing | endless))  # JSON has no NaN and no infinity
 
 
 def short(sentence: str) -> str:

@@ -55,6 +55,11 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def about(seconds: float) -> str:
+    """Seconds that were measured elsewhere: `about 3 s`, `under 1 s`."""
+    return in_words(seconds) if seconds < 1 else f"about {in_words(seconds)}"
+
+
 def updated(
     known: Mapping[str, Mapping[str, Mapping[str, float]]], folders: Iterable[Path]
 ) -> dict[str, dict[str, dict[str, float]]]:

@@ -19,7 +19,7 @@ from nescio.core import (
 )
 from nescio.core.running import progress
 from nescio_papers.kit.claims import judged
-from nescio_papers.kit.durations import expected, in_words, timed
+from nescio_papers.kit.durations import about, expected, in_words, timed
 from nescio_papers.kit.experiment import Experiment, Part, Settings
 from nescio_papers.kit.records import RESULTS, Record, Records, is_older, older, whose
 from nescio_papers.kit.summary import claims_in, counted, part_page, skipped_by_reason, summary
@@ -148,19 +148,34 @@ def _plan(records: Records, done: Mapping[str, Record], todo: Sequence[str], bef
     """What will be run, and how long that takes."""
     experiment, quick = records.experiment, records.settings.quick
     seconds = expected(experiment, quick=quick, only=todo)
-    known = timed(experiment, quick=quick, only=todo) and not _trains_more(records, done, todo)
-    least = "about" if known else "at least"
+    others = _trained_first(records, done, todo)
+    known = timed(experiment, quick=quick, only=todo) and not others
     text = f"{experiment.name}: {len(todo)} part{'s' * (len(todo) > 1)} to run"
     if before:
         text += f", {before} done before"
-    return f"{text}; {least} {in_words(seconds)} on two cores" if seconds else text
+    if seconds:
+        text += f"; {about(seconds) if known else f'at least {in_words(seconds)}'} on two cores"
+    if others:
+        whole = expected(experiment, quick=quick, only=others)
+        text += (
+            f", and first the training of the networks of {', '.join(others)}, which the folder "
+            f"does not have ({'these parts take' if others[1:] else 'that part takes'} "
+            f"{about(whole)})"
+        )
+    return text
 
 
-def _trains_more(records: Records, done: Mapping[str, Record], todo: Sequence[str]) -> bool:
-    """Whether parts read networks of others that are not run now and left none in the folder."""
-    read = {name for part in records.experiment.parts if part.name in todo for name in part.reads}
-    without_data = {name for name, record in done.items() if record["empty"]}
-    return any(not (records.folder / name).is_dir() for name in read - set(todo) - without_data)
+def _trained_first(records: Records, done: Mapping[str, Record], todo: Sequence[str]) -> list[str]:
+    """Parts that are not run now, whose networks others read, and that left none in the folder."""
+    parts = records.experiment.parts
+    read = {name for part in parts if part.name in todo for name in part.reads}
+    empty = {name for name, record in done.items() if record["empty"]}
+    wanted = read - set(todo) - empty
+    return [
+        part.name
+        for part in parts
+        if part.name in wanted and not (records.folder / part.name).is_dir()
+    ]
 
 
 def judge_experiment(experiment: Experiment, folder: str | Path) -> Reproduced:
@@ -214,7 +229,7 @@ def _took(record: Record) -> str:
 def _note(records: Records, part: Part) -> str:
     """A part's title and how long it takes, beside the bar."""
     seconds = expected(records.experiment, quick=records.settings.quick, only=[part.name])
-    return f"{part.title} (about {in_words(seconds)})" if seconds else part.title
+    return f"{part.title} ({about(seconds)})" if seconds else part.title
 
 
 def _run(part: Part, records: Records) -> Record:

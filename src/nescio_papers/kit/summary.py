@@ -107,7 +107,7 @@ def _made(experiment: "Experiment", settings: "Settings", done: Parts) -> Iterat
             versions.setdefault(record["version"], []).append(name)
     if len(versions) > 1:
         said = [
-            f"{', '.join(names)} with {f'nescio {one}' if one else 'one that was not written down'}"
+            f"{', '.join(names)} with {f'nescio {one}' if one else 'an unrecorded version'}"
             for one, names in versions.items()
         ]
         yield f"Parts were measured with different versions: {'; '.join(said)}."
@@ -301,8 +301,10 @@ def _to_decide(claim: Mapping[str, Any]) -> str:
     for times in sorted({times for times, _ in (*facts, *needs) if times < math.inf}):
         then = ([word if own <= times else OPEN for own, word in each] for each in (facts, needs))
         if facts and ruled(*then) != OPEN:
-            enough = f"up to {times} times" if times <= MANY else f"perhaps more than {MANY} times"
-            return f"; to decide it, if the numbers stay: {enough} as many repetitions"
+            enough = (
+                f"at most {times} times" if times <= MANY else f"perhaps more than {MANY} times"
+            )
+            return f"; if the estimates stay the same, {enough} as many repetitions decide it"
     return ""
 
 

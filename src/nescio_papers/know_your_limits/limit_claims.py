@@ -22,9 +22,9 @@ def limit_claims(numbers: Numbers) -> list[Claim]:
     return [
         Claim(
             source="Ulmer and Cinà, section 7",
-            sentence="It remains to be explored how the stable level of certainty relates to the "
-            "diversity of the instances; it appears to depend on the level of disagreement among "
-            "them.",
+            sentence="It remains to be explored how the stable level of certainty ... relates to "
+            "the degree of diversity of the underlying set of model instances, but ... it appears "
+            "to be dependent on the level of “disagreement” among them ...",
             facts=[
                 exactly(
                     "largest deviation of the limits from functions of the members' votes",

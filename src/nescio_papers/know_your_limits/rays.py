@@ -314,8 +314,8 @@ def ray_claims(numbers: Mapping[str, Any]) -> list[Claim]:
         ),
         Claim(
             source="Ulmer and Cinà, section 7",
-            sentence="Since it is hard to flag instances of OOD reliably this way, the methods run "
-            "a concrete risk of missing OOD samples.",
+            sentence="Since it as hard to flag instances of OOD reliably this way, the "
+            "aforementioned methods run a concrete risk of missing OOD samples ...",
             facts=[
                 of_share(
                     f"ends at alpha 1e6 that a reject option accepts which keeps 95 % of the data, "

@@ -203,7 +203,8 @@ def _heat(result: Numbers) -> Claim:
     middle = result["median"]
     return Claim(
         source=f"{SOURCE}, section 3",
-        sentence="Temperature rescaling of the softmax will not be able to detect these cases.",
+        sentence="The temperature rescaling of the softmax ... will not be able to detect these "
+        "cases.",
         facts=[
             _share(
                 f"noise that still gets there with T = {result['temperature']:g}",

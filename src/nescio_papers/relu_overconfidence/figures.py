@@ -27,7 +27,7 @@ from nescio_papers.relu_overconfidence.alphas import confidence
 from nescio_papers.relu_overconfidence.blocks import BLOCKS, Block, in_data, unseen_noise
 from nescio_papers.relu_overconfidence.budgets import Budget, budget
 from nescio_papers.relu_overconfidence.cells import Trained, of_seed, seeds_of, trained
-from nescio_papers.relu_overconfidence.figure_claims import JUDGED, LOW, NEAR, PAPERS, TEST
+from nescio_papers.relu_overconfidence.figure_claims import JUDGED, LOW, NEAR, NOISE, PAPERS, TEST
 from nescio_papers.relu_overconfidence.polytopes import FIGURE_1, polytope_caption, polytopes
 from nescio_papers.relu_overconfidence.published import (
     ADVERSARIAL_NOISE,
@@ -36,7 +36,6 @@ from nescio_papers.relu_overconfidence.published import (
     TABLE_1,
 )
 
-NOISE = "noise"  # whose similarity is stored
 FIGURES = {"MNIST": "figure-2.png", "CIFAR-10": "figure-3.png"}
 ATTACKS = {"MNIST": (PAPERS, JUDGED), "CIFAR-10": (PAPERS,)}  # figure 3 as the paper drew it
 HISTOGRAM = "figure-4.png"

@@ -117,7 +117,7 @@ def balls_with_data(noise: Tensor, images: Tensor, radius: float) -> float:
 
 
 def read_in_balls(model: Model, noise: Tensor, data: tuple[Tensor, Tensor], radius: float) -> float:
-    """The share of images of the data that a network reads right when they are cut into balls.
+    """The share of images of the data that a network reads right when they are clipped to balls.
 
     noise: noise images, `(N, ...)`; the balls around them take turns.
     data: images of the data, and their labels.

@@ -199,8 +199,8 @@ def _improve(found: BlockNumbers) -> Claim | None:
     for name in (CEDA, ACET):
         better, worse = (sum(_sure(found, name, row)[k] for row in rows) for k in (0, 1))
         what = (
-            f"share of {len(rows)} sets on which {name} is better in both (surely {better}, surely "
-            f"not {worse}):"
+            f"share of {len(rows)} sets on which {name} is better in both (clearly {better}, "
+            f"clearly not {worse}):"
         )
         ends = better / len(rows), 1 - worse / len(rows)
         if ends[0] == ends[1]:
@@ -215,8 +215,9 @@ def _improve(found: BlockNumbers) -> Claim | None:
         "confidence and the AUROC.",
         facts,
         columns=METHODS,
-        note="each set by its intervals: surely better, surely not, or between; in the published "
-        f"table CEDA on {theirs[CEDA]} and ACET on {theirs[ACET]} of {theirs['sets']} sets",
+        note="each set by its intervals: clearly better in confidence and AUROC, clearly not, or "
+        f"neither; in the published table CEDA on {theirs[CEDA]} and ACET on {theirs[ACET]} of "
+        f"{theirs['sets']} sets",
     )
 
 
@@ -325,7 +326,7 @@ def _asked(found: BlockNumbers) -> Claim:
                 form=".1%",
             ),
             limit(row, _rest(found.of(ACET, row, FPR)), above=GOOD, form=".1%"),
-            limit("more of it than plain rejects", _negative(more), above=0.5, form=".1%"),
+            limit("share rejected less that of plain", _negative(more), above=0.5, form=".1%"),
         ],
         columns=(PLAIN, ACET),
         section="section 1",

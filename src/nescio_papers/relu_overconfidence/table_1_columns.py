@@ -182,7 +182,7 @@ def whatever_class(settings: Settings, block: Block, in_dist: InData) -> dict[st
 
 
 def readable_in_balls(settings: Settings, block: Block, in_dist: InData) -> float:
-    """How many test images the plain network reads right when they are cut into the balls."""
+    """How many test images the plain network reads right when they are clipped to the balls."""
     attack = probes(block, in_dist, budget(settings), settings)[ADVERSARIAL_NOISE]
     x, y = (evenly(part, STARTS) for part in in_dist.test)
     plain = trained(settings, block, PLAIN, in_dist).model

@@ -118,7 +118,9 @@ def _fewer(name: str, columns: Numbers) -> Claim:
         ],
         needs=[
             *_learned(name, columns),
-            limit("share of plain, of which there can be less,", plain, above=MUCH, form=".1%"),
+            limit(
+                "share of plain above 95 %, which ACET can lower,", plain, above=MUCH, form=".1%"
+            ),
         ],
         note=f"published: {printed}; {RAYS}",
     )

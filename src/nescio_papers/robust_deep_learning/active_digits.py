@@ -151,7 +151,7 @@ def _text(every: Mapping[str, Named], other: Errors, sizes: Budget, images: tupl
             f"times with noise of {NOISE:.3f} (pixels are in [0, 1]); all {COPIES * copied:,} are "
             f"scored. {sizes.seeds} seeds; the start of a seed is the same for all methods, so "
             "differences are taken in pairs. Networks start from new weights in each step, and "
-            "those of all seeds train in one stack. Repeated MNIST, BatchBALD with 5 at a time and "
+            "all seeds are trained together. Repeated MNIST, BatchBALD with 5 at a time and "
             f"BALD and entropy under a delta posterior end at {sizes.few} labels.",
             "**The networks are not those of the published runs.** They have fixed filters, which "
             "are not learned (amplitudes of 8 directions at 2 scales, and brightness, at 7x7 "

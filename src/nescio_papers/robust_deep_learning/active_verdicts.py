@@ -30,7 +30,7 @@ from nescio_papers.robust_deep_learning.stored_facts import RECALLED, number, ov
 
 LECTURE = "lecture, Applications: Active Learning"
 KIRSCH, GAL = "Kirsch et al. (2019)", "Gal et al. (2017), table 1"
-OWN, FIGURES = "here", "our own goal"
+OWN, FIGURES = "here", "here, our own goal"
 GOAL = 0.95
 Named = Mapping[str, Curves]
 AUTHORS = f"published: learned convolutions, the runs of {KIRSCH}"

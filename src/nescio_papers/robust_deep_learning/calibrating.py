@@ -86,8 +86,8 @@ _INTRODUCTION = (
     "One network per data set: a small one for MNIST; for CIFAR-10 ResNet-20, trained like the "
     "plain network of the second paper's table 1. A tenth of the training images fits the "
     "calibrations alone; all numbers are of the test images. The intervals of the ECE take off "
-    "some of what chance adds to it, so they may lie below the value; they start above 0 only if "
-    "calibrated answers would show so large an error in 2.5 % of draws at most."
+    "some of what chance adds to it, so they may lie below the value; the lower end is "
+    "above 0 only if a calibrated network would show such an error in at most 2.5 % of draws."
 )
 
 

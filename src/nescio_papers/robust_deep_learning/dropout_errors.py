@@ -196,10 +196,11 @@ def _figure(kinds: Mapping[str, Numbers]) -> Figure:
             axis.fill_between(passes, runs.amin(0), runs.amax(0), color=look["color"], alpha=0.15)
             axis.plot(passes, runs.mean(0), color=look["color"], linewidth=1.8)
         axis.plot([], [], color=look["color"], linewidth=1.8, label=kind)
+    axis.plot([], [], color="gray", linestyle="--", linewidth=1.2, label="one pass as usual")
     steps = _steps(next(one["sampled"] for one in kinds.values() if one["sampled"]))
     axis.set(xlabel="passes T", ylabel="test error on MNIST in %", xscale="log")
     axis.set_xticks(steps, list(map(str, steps)))
     axis.minorticks_off()
     axis.legend(fontsize=9)
-    add_title(figure, "Dashed: as usual, one pass. Lines: MC dropout, mean and range of trainings")
+    add_title(figure, "Test error of MC dropout, mean and range over trainings")
     return figure

@@ -20,7 +20,7 @@ from nescio_papers.robust_deep_learning.stored_facts import RECALLED, number, ov
 
 SOURCE = "lecture, Application in Reinforcement Learning"
 THESIS = "Gal (2016), figure 5.4"
-FIGURES, OWN = "our own goal", "a question of ours"
+FIGURES, OWN = "here, our own goal", "here, a question of ours"
 PUBLISHED = {DROPOUT: 25, SLOW: 175}  # batches after the burn-in to a reward of 1
 WITHIN, GREEDY_AT_MOST = 2000, 0.1  # episodes of the chain; share of seeds
 WORDS = {

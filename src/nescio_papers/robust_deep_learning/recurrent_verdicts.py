@@ -19,7 +19,7 @@ from nescio_papers.robust_deep_learning.recurrent_runs import (
 from nescio_papers.robust_deep_learning.stored_facts import number, over_seeds
 
 FIGURE_1 = "lecture, and RNNs (figure 1 of Gal and Ghahramani, 2016b)"
-FIGURES = "our own goal"
+FIGURES = "here, our own goal"
 PAIRED = "paired by seed"
 MOST = 2  # sets of three with a smaller NLL
 MARGIN = 0.02  # of error: what is called no worse

@@ -13,7 +13,7 @@ from nescio_papers.robust_deep_learning.segmentation_network import RARE
 from nescio_papers.robust_deep_learning.stored_facts import ONCE, RECALLED, between
 
 OWN = "here"
-FIGURES = "our own goal"
+FIGURES = "here, our own goal"
 SAMPLED, PLAIN = "MC dropout", "dropout off"
 LEAST_IOU, LEAST_AUROC = 0.45, 0.85
 LEARNED = 0.3  # mean IoU

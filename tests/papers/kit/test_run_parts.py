@@ -158,7 +158,8 @@ def test_networks_that_another_part_trains_are_not_counted(tmp_path, monkeypatch
     (tmp_path / "b" / "first").mkdir()  # its networks
     reproduced(one, tmp_path / "b", only=["second"], again=True, tell=told.append)
     assert [one for one in told if not one.startswith("  ")] == [
-        "plan: 1 part to run; at least 60 s on two cores",
+        "plan: 1 part to run; at least 60 s on two cores, and first the training of the networks "
+        "of first, third, which the folder does not have (these parts take about 2 min)",
         "plan: 3 parts to run; about 3 min on two cores",
         "plan: 1 part to run; about 60 s on two cores",
     ]

@@ -158,36 +158,36 @@ UNKNOWN = fact("u", None, (None, None), above=1.0)
 @pytest.mark.parametrize(
     ("facts", "needs", "said"),
     [
-        ([fact(*X, above=0.4)], [], "up to 4 times as many repetitions"),
-        ([fact(*X, below=0.4)], [], "up to 4 times as many repetitions"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.41)], [], "up to 2 times as many repetitions"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.43)], [], "up to 3 times as many repetitions"),
-        ([fact("x", 0.9, (0.5, 1.0), above=0.95)], [], "up to 64 times as many"),  # cut off at 1
+        ([fact(*X, above=0.4)], [], "at most 4 times as many repetitions"),
+        ([fact(*X, below=0.4)], [], "at most 4 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.41)], [], "at most 2 times as many repetitions"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.43)], [], "at most 3 times as many repetitions"),
+        ([fact("x", 0.9, (0.5, 1.0), above=0.95)], [], "at most 64 times as many"),  # cut off at 1
         ([fact("x", 0.501, (0.4, 0.6), above=0.5)], [], "perhaps more than 100 times as many"),
         ([fact("x", 0.5, (0.4, 0.6), above=0.5)], [], ""),  # at its limit: for ever
         ([fact("x", 0.6, (0.5, 0.7), above=0.4)], [], ""),  # it holds
-        ([fact(*X, above=0.4), SURE], [], "up to 4 times"),
-        ([fact(*X, above=0.4), fact("y", 0.5, (0.2, 0.8), above=0.4)], [], "up to 9 times"),
+        ([fact(*X, above=0.4), SURE], [], "at most 4 times"),
+        ([fact(*X, above=0.4), fact("y", 0.5, (0.2, 0.8), above=0.4)], [], "at most 9 times"),
         # one that holds and one that does not decide: the third need not be known
-        ([fact(*X, above=0.4), WRONG, fact("y", 0.501, (0.4, 0.6), above=0.5)], [], "up to 4"),
-        ([fact(*X, above=0.4), WRONG, UNKNOWN], [], "up to 4 times"),
+        ([fact(*X, above=0.4), WRONG, fact("y", 0.501, (0.4, 0.6), above=0.5)], [], "at most 4"),
+        ([fact(*X, above=0.4), WRONG, UNKNOWN], [], "at most 4 times"),
         ([fact(*X, above=0.4), UNKNOWN], [], ""),
         # what is presupposed and the facts, or that it fails
-        ([fact(*X, above=0.4)], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "up to 9 times"),
-        ([SURE], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "up to 9 times"),
-        ([fact("x", 0.5, (0.4, 0.6), above=0.49)], [fact(*X, above=0.4)], "up to 100 times"),
+        ([fact(*X, above=0.4)], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "at most 9 times"),
+        ([SURE], [fact("e", 0.1, (0.0, 0.4), below=0.2)], "at most 9 times"),
+        ([fact("x", 0.5, (0.4, 0.6), above=0.49)], [fact(*X, above=0.4)], "at most 100 times"),
         ([UNKNOWN], [fact(*X, above=0.4)], ""),
-        ([UNKNOWN], [fact(*X, below=0.4)], "up to 4 times"),
+        ([UNKNOWN], [fact(*X, below=0.4)], "at most 4 times"),
         ([fact("x", math.nan, (math.nan, math.nan), below=math.inf)], [], ""),
     ],
 )
 def test_beside_an_open_verdict_stands_what_would_decide_it(facts, needs, said):
     claim = Claim(source="p. 1", sentence="So it is.", facts=facts, needs=needs).to_json()
     shown = claims_table([claim])
-    assert ("to decide it, if the numbers stay" in shown) == bool(said)
+    assert ("if the estimates stay the same" in shown) == bool(said)
     assert said in shown
-    assert "to decide it" not in claims_table([claim], quick=True)
-    assert "to decide it" not in claims_table([{**claim, "verdict": "open", "facts": []}])
+    assert "decide it" not in claims_table([claim], quick=True)
+    assert "decide it" not in claims_table([{**claim, "verdict": "open", "facts": []}])
 
 
 def test_a_page_of_a_quick_run_says_whose_numbers_the_text_has(tmp_path):

@@ -152,7 +152,7 @@ def test_networks_that_learned_nothing_are_not_judged():
 def test_similar_noise_is_seen(alike):
     claim = figure_claims(numbers_of((1.0, 0.1, 0.1), (0, 0, 900), alike))[0]
     assert claim.verdict == "holds in part"  # of noise it is so, of adversarial noise not
-    assert "adversarial noise, the strong judge" in claim.facts[1].what
+    assert "adversarial noise (the strong judge)" in claim.facts[1].what
 
 
 def test_absent_numbers_are_left_out():

@@ -203,8 +203,8 @@ def test_more_labels_than_at_random_refute_an_optimal_convergence():
     ("name", "most", "source"),
     [
         (BATCH, 240, "Kirsch et al. (2019)"),
-        (BALD, 250, "our own goal"),
-        (RATIO, 300, "our own goal"),
+        (BALD, 250, "here, our own goal"),
+        (RATIO, 300, "here, our own goal"),
     ],
 )
 def test_a_limit_that_is_not_the_published_number_is_our_own_goal(name, most, source):
