@@ -245,7 +245,7 @@ def test_noise_becomes_unsure_and_the_data_stay_right():
     [
         ({"weight": -1.0}, "weight must be a number from 0 up, got -1"),
         ({"weight": math.nan}, "weight must be a number from 0 up"),
-        ({"share": 0.0}, "share must be positive"),
+        ({"share": 0.0}, "share must be a positive number"),
         ({"form": "mean"}, "form must be one of max, uniform, flat, got 'mean'"),
         ({"pool": 0}, "pool must be a whole number from 1 up, or None, got 0"),
         ({"pool": 2.5}, "pool must be a whole number"),

@@ -51,8 +51,8 @@ def list_parts(kind: str | None, name: str | None) -> None:
         for part in parts:
             click.echo(f"  {part:<{width}}  {parts.summary(part)}")
             if parts is registry.recipes:
-                options = " ".join(map(written, keyword_only(parts[part])))
-                click.echo(f"  {'':<{width}}    -o {options}")
+                options = " ".join(f"-o {written(one)}" for one in keyword_only(parts[part]))
+                click.echo(f"  {'':<{width}}    {options}")
     if kind in (None, LIMITS):
         _list_limits()
 

@@ -74,7 +74,8 @@ def reproduce(
         found = judge_experiment(chosen, folder)
         click.echo(found.told())
         if found.nothing:
-            raise NescioError("nothing could be judged: no part that was run has a rule")
+            why = "no part that was run has a rule" if found.done else "no part is finished yet"
+            raise NescioError(f"nothing could be judged: {why}")
         return
     opt.resumable()
     settings["engine"] = opt.engine_named(engine, address)

@@ -419,7 +419,10 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
     if search.renew is not None and not is_whole(search.renew, 1):
         raise NescioError(f"renew is a number of visits, or 0 for never, got {search.renew!r}")
     if not ascent.steps and not keep:
-        raise NescioError("an attack of 0 steps finds nothing; it needs keep=True and a free step")
+        raise NescioError(
+            "keep=False starts each search anew, so it needs an attack with steps: "
+            "attack=Ascent(radius=0.3, steps=40, step=0.0075) is the paper's"
+        )
     if search.free and not keep:
         raise NescioError("a free step moves the stored inputs; it needs keep=True")
     if (search.renew or search.from_data) and not keep:

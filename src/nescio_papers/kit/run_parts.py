@@ -77,7 +77,7 @@ class Reproduced:
         if skipped:
             lines += ["skipped, and why:", *(f"  {what}: {why}" for what, why in skipped)]
             again = "run it again without --judge-only" if self.judged else "the same command"
-            lines.append(f"  then: {again}; parts that ran without it: --again --part NAME")
+            lines.append(f"  then: {again}; with --again --part NAME for parts that ran without it")
         claims = claims_in(self.done)
         if claims:
             lines.append(f"verdicts: {counted(claims)}")

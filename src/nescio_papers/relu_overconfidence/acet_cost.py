@@ -194,8 +194,9 @@ def _text(numbers: Numbers) -> str:
             "network and options. Of the same noise ACET with stored perturbations shows "
             f"{numbers['pool']:,} images again and again, ACET with 40 steps as many as there are "
             f"training images. The paper's attack: {judge['steps']} steps of 0.0075 on "
-            f"{judge['images']} noise images; the strong judge on the same. The published numbers are of 100 epochs "
-            "of a LeNet. An epoch of each is timed in turn; in brackets Student's interval.",
+            f"{judge['images']} noise images; the strong judge on the same. The published numbers "
+            "are of 100 epochs of a LeNet. An epoch of each is timed in turn; in brackets "
+            "Student's interval.",
             table(header, rows),
             FPR95["in_dist"].format(data=BLOCK.name),
             "Stored perturbations less 40 steps, mean over seeds with Student's 95 % interval: "

@@ -167,9 +167,12 @@ def test_networks_that_another_part_trains_are_not_counted(tmp_path, monkeypatch
 
 def test_what_to_do_after_judging_is_a_run(tmp_path):
     one = plan(full=full, none=none)
-    assert "  then: the same command; parts" in reproduced(one, tmp_path).told()
+    assert (
+        "  then: the same command; with --again --part NAME for parts"
+        in reproduced(one, tmp_path).told()
+    )
     told = judge_experiment(one, tmp_path).told()
-    assert "  then: run it again without --judge-only; parts" in told
+    assert "  then: run it again without --judge-only; with --again" in told
     assert "the same command" not in told
 
 

@@ -124,7 +124,7 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path:
     if above is None:
         raise NescioError(
             f"{name} is not part of nescio: set {SETTING} to a folder that holds a folder "
-            f"{expected}, or pass folder=...; {how_to_get(name)}"
+            f"{expected} (export {SETTING}=data), or pass folder=...; {how_to_get(name)}"
         )
     raise NescioError(
         f"there is no folder {above / expected}; {SETTING}, or folder=..., must name the folder "
@@ -143,7 +143,9 @@ def how_to_get(name: str) -> str:
     known = entry(name)
     if not known.files:
         return f"expected there: {known.expected} (see {known.home})"
-    return f"expected there: {known.expected}; fetch them with: nescio data download {known.name}"
+    where = " --folder data" if root() is None else ""
+    call = f"nescio data download {known.name}{where}"
+    return f"expected there: {known.expected}; fetch them with: {call}"
 
 
 def lacking(name: str, where: Path, what: str) -> NescioError:
