@@ -114,7 +114,10 @@ def test_bad_calls_say_what_to_do(
     assert not (folder / "r").exists() or not list((folder / "r").iterdir())
 
 
-def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_scheduler_stop_cleanly_and_the_run_goes_on(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
     words = [sys.executable, "-m", "nescio", "train", "deep_ensemble", "--data", "half_moons",
              "--run", str(tmp_path / "r"), "--epochs", "100000", "-o", "members=2"]  # fmt: skip
     log = tmp_path / "log"
@@ -124,8 +127,8 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
             if (tmp_path / "r").exists():
                 break
             time.sleep(0.05)
-        time.sleep(1.0)
-        process.send_signal(signal.SIGINT)
+        time.sleep(2.0)
+        process.send_signal(sent)
         assert process.wait(timeout=60) == 130
     assert "goes on where it stopped" in log.read_text()
     assert "Traceback" not in log.read_text()

@@ -1,6 +1,8 @@
 """Options that several commands share, and how commands speak: notes, warnings, a stop."""
 
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -155,8 +157,15 @@ def refuse_others(why: str, *allowed: str, extra: Sequence[str] = ()) -> None:
 
 
 def resumable(yes: bool = True) -> None:
-    """Say that this command, if it is stopped, goes on where it was when it is repeated."""
-    click.get_current_context().meta[RESUMABLE] = yes
+    """Say that this command, if it is stopped, goes on where it was when it is repeated.
+
+    A SIGTERM, which a scheduler sends, stops it as Ctrl-C does.
+    """
+    context = click.get_current_context()
+    context.meta[RESUMABLE] = yes
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        context.call_on_close(lambda: signal.signal(signal.SIGTERM, before))
 
 
 @contextmanager

@@ -44,7 +44,10 @@ class Saver:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Turn Ctrl-C into a stop after the step under way, so that the state is whole."""
+        """Turn Ctrl-C into a stop after the step under way, so that the state is whole.
+
+        So does SIGTERM where it does what Ctrl-C does, as in the command.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -54,11 +57,14 @@ class Saver:
                 raise KeyboardInterrupt
             self.stop = True
 
-        before = signal.signal(signal.SIGINT, handler)
+        alike = signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+        numbers = (signal.SIGINT, signal.SIGTERM) if alike else (signal.SIGINT,)
+        before = {number: signal.signal(number, handler) for number in numbers}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before or signal.default_int_handler)
+            for number, old in before.items():
+                signal.signal(number, old or signal.default_int_handler)
 
 
 def _threads(plan: Plan) -> AbstractContextManager[Team]:

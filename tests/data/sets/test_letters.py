@@ -41,7 +41,9 @@ def test_some_can_be_left_out_and_the_others_keep_their_labels(place):
 
 def test_what_is_wrong_is_said(place, monkeypatch):
     monkeypatch.delenv("NESCIO_DATA", raising=False)
-    with pytest.raises(NescioError, match=r"folder letters-az .*, .* images x \(N, 28, 28\) of uint8"):
+    with pytest.raises(
+        NescioError, match=r"folder letters-az .*, .* images x \(N, 28, 28\) of uint8"
+    ):
         letters()
     where = place / "letters-az"
     np.savez(where / "more.npz", x=X)
