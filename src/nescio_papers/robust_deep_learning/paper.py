@@ -68,5 +68,5 @@ def robust_deep_learning() -> Experiment:
         needs="data sets: see `nescio data list`; Gymnasium: pip install nescio[exploration]; what "
         "is absent is left out",
         parts=deferred_parts(__name__, PARTS, JUDGES, reads=READS),
-        unpublished=("detectors", "recurrent", "generalization", "stability"),
+        unpublished=("recurrent", "generalization", "stability"),
     )
