@@ -159,13 +159,6 @@ def acet(
       changes nothing.
     """
     check(base, ood, weight, form or "uniform", share, pool)
-    if not isinstance(keep, bool):
-        raise NescioError(f"keep is True or False, got {keep!r}")
-    if attack is not None and not isinstance(attack, Ascent):
-        raise NescioError(
-            "attack says how inputs are searched, attacks.Ascent(radius=0.3, steps=8) for example, "
-            f"got {attack!r}"
-        )
     asked = (free, ramp, form, renew, from_data, candidates, finer, leaking)
     plain, deep = (_search(attack, keep, *asked, steps=steps) for steps in (0, STEPS))
     _check(plain, keep, weight_ramp)
@@ -230,6 +223,7 @@ def _search(
 
     steps: number of steps of the attack where it has none; 0: the free step is enough.
     """
+    _check_kinds(attack, keep)
     ascent = attack or Ascent(radius=0.3, steps=0, best=False)
     own = bool(steps and keep and not ascent.steps and free is None)
     if own:
@@ -392,6 +386,16 @@ def _too_few(step: int, size: int, ood: OODSource) -> NescioError:
     return NescioError(
         f"a step takes {step} OOD inputs, {there}; use a smaller batch or share, or {more}"
     )
+
+
+def _check_kinds(attack: object, keep: object) -> None:
+    if not isinstance(keep, bool):
+        raise NescioError(f"keep is True or False, got {keep!r}")
+    if attack is not None and not isinstance(attack, Ascent):
+        raise NescioError(
+            "attack says how inputs are searched, attacks.Ascent(radius=0.3, steps=8) for example, "
+            f"got {attack!r}"
+        )
 
 
 def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
