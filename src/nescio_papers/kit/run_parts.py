@@ -155,8 +155,9 @@ def _plan(records: Records, done: Mapping[str, Record], todo: Sequence[str], bef
         text += f", {before} done before"
     if seconds:
         text += f"; {about(seconds) if known else f'at least {in_words(seconds)}'} on two cores"
-    if others:
-        whole = expected(experiment, quick=quick, only=others)
+    whole = expected(experiment, quick=quick, only=others)
+    if whole:  # without their data, others train nothing
+        others = [name for name in others if expected(experiment, quick=quick, only=[name])]
         text += (
             f", and first the training of the networks of {', '.join(others)}, which the folder "
             f"does not have ({'these parts take' if others[1:] else 'that part takes'} "
