@@ -37,7 +37,6 @@ from nescio_papers.relu_overconfidence.published import (
 )
 
 FIGURES = {"MNIST": "figure-2.png", "CIFAR-10": "figure-3.png"}
-ATTACKS = {"MNIST": (PAPERS, JUDGED), "CIFAR-10": (PAPERS,)}  # figure 3 as the paper drew it
 HISTOGRAM = "figure-4.png"
 RADIUS, STEP = 0.3, 0.0075  # of the attack on noise, as in the paper
 TESTED = 1000  # test images for the error, and 100 of them for the similarity
@@ -117,7 +116,7 @@ def pictures(
     shown = sizes.examples
     index = _order(shown, max(shown, sizes.attacked[name]))
     noise = unseen_noise(in_dist, settings)(index)
-    near: dict[str, dict[str, Tensor]] = {attack: {} for attack in ATTACKS[name]}
+    near: dict[str, dict[str, Tensor]] = {attack: {} for attack in (PAPERS, JUDGED)}
     for column, one in models.items():
         for attack in near:
             near[attack][column] = _attacked(attack, one, noise, in_dist, settings)
@@ -264,15 +263,11 @@ def _noise_caption(shown: Pictures, sizes: Budget) -> str:
         f"{attack}: " + ", ".join(f"{c} {values.mean():.3f}" for c, values in by_column.items())
         for attack, by_column in shown.near_sure.items()
     )
-    both = (
-        f", with the paper's attack of {sizes.example_steps} steps and with the strong judge"
-        if len(shown.near) > 1
-        else f", with the paper's attack of {sizes.example_steps} steps"
-    )
     return (
         "Top: noise as in training, the left half from uniform pixels, the right half from "
         f"permuted images. Below: the most confident image that was found within {RADIUS:g} of "
-        f"each pixel, for each network trained on {shown.name}{both}. The numbers are confidences. "
+        f"each pixel, for each network trained on {shown.name}, with the paper's attack of "
+        f"{sizes.example_steps} steps and with the strong judge. The numbers are confidences. "
         f"Mean over {len(shown.noise)} noise images, other ones than those of table 1, and one "
         f"training: {said}."
     )

@@ -532,7 +532,7 @@ def test_figures_show_noise_and_what_became_of_it(run):
         assert noise - 1e-6 <= near
         assert near <= nearest + 1e-4 or nearest >= 0.999  # settled, and attacked no further
     assert len(shown["noise"]) == TINY.attacked["MNIST"]
-    assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS]
+    assert list(part["numbers"]["CIFAR-10"]["confidence"]["plain"]) == ["noise", PAPERS, JUDGED]
     samples = part["numbers"]["samples"]["plain"]
     for one in samples.values():
         low, adversarial = (sum(pair[k] for pair in one["by_seed"]) for k in (0, 1))
