@@ -62,12 +62,11 @@ def rows(paper: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Itera
             yield "| " + " | ".join((where, sentence, was, *told)) + " |\n"
 
 
-def cells(paper: str, key: Key, claim: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def cells(paper: str, key: Key, claim: Mapping[str, Any]) -> tuple[str, ...]:
     """Where a claim stands, its sentence, its verdict and why, as the table has them."""
     where = f"{paper}, {key[0]} {in_brackets(key[1])}".strip()
     told = where, short(key[2]), claim["verdict"], why(claim)
-    first, second, third, fourth = (cell.replace("|", "\\|") for cell in told)
-    return first, second, third, fourth
+    return tuple(cell.replace("|", "\\|") for cell in told)
 
 
 def reworded(key: Key, old: Iterable[Key]) -> Key | None:

@@ -5,7 +5,6 @@ attack, `(M, B, ...)` for M members in training. Only the inputs get gradients.
 """
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,7 +24,6 @@ from nescio.core import (
 )
 
 ROUNDING = 1e-6  # of the width of the box
-LARGEST = sys.float_info.max  # of finite numbers
 ADVICE = "pass the range of valid inputs as low= and high="
 Value = Callable[[Tensor], Tensor]  # inputs (*lead, ...) -> (*lead,), to be raised
 
@@ -60,15 +58,15 @@ class Ascent:
         object.__setattr__(self, "norm", norm_named(self.norm))
         object.__setattr__(self, "schedule", schedule_named(self.schedule))
         ends = self.low, self.high
-        if not all(is_real(end, -LARGEST, LARGEST) for end in ends) or not self.low < self.high:
+        if not all(is_real(end) for end in ends) or not self.low < self.high:
             raise NescioError(f"the box needs numbers low < high, got {self.low} and {self.high}")
-        if self.radius is not None and not is_real(self.radius, 0, LARGEST):
+        if self.radius is not None and not is_real(self.radius, 0):
             raise NescioError(f"radius must be a number from 0 up, or None, got {self.radius!r}")
         if not is_whole(self.steps, 0):
             raise NescioError(f"steps must be a whole number from 0 up, got {self.steps!r}")
-        if self.step is not None and not (is_real(self.step, 0, LARGEST) and self.step):
+        if self.step is not None and not (is_real(self.step, 0) and self.step):
             raise NescioError(f"step must be a positive number, or None, got {self.step!r}")
-        if not is_real(self.enough):
+        if not is_real(self.enough, -math.inf, math.inf):
             raise NescioError(f"enough must be a number, or infinity, got {self.enough!r}")
         if self.radius is None and self.step is None and self.norm is not linf:
             raise NescioError(f"without a radius the {self.norm!r} norm needs a length: step=")

@@ -22,6 +22,7 @@ from nescio.core import (
     constant,
     derive,
     generator,
+    is_whole,
 )
 from nescio.core import progress as progress_bar
 from nescio.core.registry import attacks
@@ -238,7 +239,7 @@ def _attack(
     _check(objective, inputs, targets)
     given = _given(start, inputs, kind)
     for name, count in (("restarts", restarts), ("draws", draws), ("batch_size", batch_size)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if not is_whole(count, 1):
             raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
     ascent.check(inputs)
     allowed = None if mask is None else _mask(mask, inputs).to(inputs.device, kind)

@@ -1,5 +1,6 @@
 """The judges by name: the strongest of several attacks on noise, and on labeled samples."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -309,7 +310,7 @@ def _check(enough: float, seed: int, **counts: int) -> None:
             raise NescioError(f"{name} must be a whole number, at least 1, got {count!r}")
     if not is_whole(seed, 0):
         raise NescioError(f"seed must be a whole number from 0 up, got {seed!r}")
-    if not is_real(enough):
+    if not is_real(enough, -math.inf, math.inf):
         raise NescioError(
             f"enough must be the log-odds of a confidence, such as {ENOUGH:.1f} for 0.999, got "
             f"{enough!r}"

@@ -165,7 +165,7 @@ def resumable(yes: bool = True) -> None:
     context.meta[RESUMABLE] = yes
     if threading.current_thread() is threading.main_thread():
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        context.call_on_close(lambda: signal.signal(signal.SIGTERM, before))
+        context.call_on_close(lambda: signal.signal(signal.SIGTERM, before or signal.SIG_DFL))
 
 
 @contextmanager

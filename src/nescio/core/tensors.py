@@ -1,12 +1,12 @@
 """Checks at the public boundary: inputs as tensors or bundles, numbers as arrays; fingerprints."""
 
 import hashlib
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral, Real
-from typing import Any, TypeAlias
+from numbers import Real
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nescio.core.errors import NescioError
+
+LARGEST = sys.float_info.max  # of finite numbers
 
 Array = Tensor | np.ndarray[Any, Any]
 Numbers: TypeAlias = ArrayLike | Tensor
@@ -202,13 +204,13 @@ def numbers(name: str, values: Numbers, *, axes: int | None) -> NDArray[Any]:
     return array
 
 
-def is_whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number from `least` up; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+def is_whole(value: object, least: int) -> TypeGuard[int]:
+    """Whether a value is an int from `least` up; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def is_real(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Whether a value is a real number in a range; NaN, True and False are none."""
+def is_real(value: object, least: float = -LARGEST, most: float = LARGEST) -> bool:
+    """Whether a value is a real number in a range, a finite one; NaN, True and False are none."""
     return isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, Rng, as_labels
+from nescio.core import NescioError, Rng, as_labels, is_whole
 
 MoveLabels = Callable[[Tensor, torch.Generator, int], Tensor]
 
@@ -56,7 +56,7 @@ def crops(pad: int = 4, *, edge: Edge = "zeros") -> Augment:
       image itself, mirrored. Black edges tell the data from OOD images, which have none: in losses
       such as `acet` a network then learns to be sure of black edges, and is unsure of whole images.
     """
-    if isinstance(pad, bool) or not isinstance(pad, int) or pad < 1:
+    if not is_whole(pad, 1):
         raise NescioError(f"pad must be a whole number from 1 up, got {pad!r}")
 
     if edge not in get_args(Edge):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import Array, NescioError, as_inputs, derive
+from nescio.core import Array, NescioError, as_inputs, derive, is_whole
 from nescio.core.registry import corruptions
 from nescio.data.random_access import Indices, rows
 
@@ -370,7 +370,7 @@ def warping(*, stretch: float = 0.1, waves: int = 2, seed: int = 0) -> Shifted:
     seed: seed of the random draws.
     """
     step = positive("stretch", stretch)
-    if isinstance(waves, bool) or not isinstance(waves, int) or waves < 1:
+    if not is_whole(waves, 1):
         raise NescioError(f"`waves` must be a whole number from 1 up, got {waves!r}")
 
     def change(x: Tensor, strength: float, indices: Indices) -> Tensor:

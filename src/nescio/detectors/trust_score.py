@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nescio.core import NescioError, one_thread
+from nescio.core import NescioError, is_whole, one_thread
 from nescio.core.registry import detectors
 from nescio.detectors.activations import FEATURES, Activations, View
 from nescio.detectors.detector import Detector, State, fitted, only_layer, scores
@@ -49,7 +49,7 @@ def trust_score(
     """
     if not 0 <= alpha < 1:
         raise NescioError(f"alpha must be a share from 0 up and below 1, got {alpha}")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if not is_whole(k, 1):
         raise NescioError(f"k must be a whole number from 1 up, got {k!r}")
     name, labels = train.layer(layer), train.known().long()
     known = labels.unique()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nescio.attacks import margin, norm_named, pgd, wrong_confidence
 from nescio.conformal import binomial_interval
-from nescio.core import Head, NescioError, as_batch, as_inputs, as_targets, generator
+from nescio.core import Head, NescioError, as_batch, as_inputs, as_targets, generator, is_whole
 from nescio.data import ranges
 from nescio.evaluation.answers import see
 from nescio.metrics import Interval
@@ -293,7 +293,7 @@ def _drawn(
 ) -> tuple[_Balls, Tensor, int]:
     """Samples that are answered correctly, drawn; their indices, and how many were looked at."""
     norm_named(norm)
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+    if not is_whole(samples, 1):
         raise NescioError(f"the number of samples must be whole, at least 1, got {samples!r}")
     x = as_inputs(data[0], keep_bytes=True)
     y = as_targets(data[1], len(x), task="classification").cpu()

@@ -24,6 +24,7 @@ from nescio.core import (
     as_targets,
     check_labels,
     from_json,
+    is_whole,
     load_manifest,
     quiet,
     save_manifest,
@@ -110,7 +111,7 @@ def entropies(in_dist: Seen, ood: Seen, *, bins: int = 40) -> Entropies:
     ood: answers to the OOD inputs.
     bins: number of bins.
     """
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+    if not is_whole(bins, 1):
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}")
     classes = in_dist.log_probs.shape[1]
     edges = np.linspace(0, math.log(classes), bins + 1)

@@ -414,9 +414,9 @@ def _check(search: Hunt, keep: bool, weight_ramp: float) -> None:
     for name, share in shares.items():
         if not is_real(share, 0, 1):
             raise NescioError(f"{name} is a share, from 0 to 1, got {share!r}")
-    if not is_real(search.free, 0) or math.isinf(search.free):
+    if not is_real(search.free, 0):
         raise NescioError(f"free is a share of the radius, from 0 up, got {search.free!r}")
-    if not is_real(search.finer, 1) or math.isinf(search.finer):
+    if not is_real(search.finer, 1):
         raise NescioError(f"finer is a factor from 1 up, got {search.finer!r}")
     if not is_whole(search.candidates, 1):
         raise NescioError(f"candidates is a whole number from 1 up, got {search.candidates!r}")

@@ -202,9 +202,9 @@ def check(
             f"{type(ood).__name__}; data.ood.another(z, name) makes one of inputs"
         )
     check_logits_head(base)
-    if not is_real(weight, 0) or math.isinf(weight):
+    if not is_real(weight, 0):
         raise NescioError(f"weight must be a number from 0 up, got {weight!r}")
-    if not is_real(share, 0) or math.isinf(share) or not share:
+    if not is_real(share, 0) or not share:
         raise NescioError(f"share must be a positive number, got {share!r}")
     if form not in get_args(Form):
         raise NescioError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")

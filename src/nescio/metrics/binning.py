@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import Floats, NescioError, Numbers, check_level
+from nescio.core import Floats, NescioError, Numbers, check_level, is_whole
 from nescio.core.registry import metrics
 from nescio.metrics.aligned import counted_samples
 from nescio.metrics.classification import TOLERANCE
@@ -251,7 +251,7 @@ def checked_samples(
 
 def check_bins(bins: int) -> None:
     """Refuse anything but a number of bins."""
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+    if not is_whole(bins, 1):
         raise NescioError(f"`bins` must be a whole number from 1 up, got {bins!r}; 15 is usual")
 
 

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nescio.core import Counts, Floats, NescioError, Numbers, check_level, numbers, unknown
+from nescio.core import (
+    Counts,
+    Floats,
+    NescioError,
+    Numbers,
+    check_level,
+    is_whole,
+    numbers,
+    unknown,
+)
 from nescio.metrics.ranking import Positive, Ranking, is_ood, least_count, rank
 
 IN_DIST, OOD, CHANCE = 0, 1, 2  # streams of a seed: they share no draws
@@ -210,9 +219,9 @@ def stream_of(seed: int, stream: int) -> np.random.Generator:
 def check(level: float, resamples: int, seed: int) -> None:
     """Refuse options that no bootstrap can use."""
     check_level(level)
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 2:
+    if not is_whole(resamples, 2):
         raise NescioError(f"`resamples` must be a whole number from 2 up, got {resamples!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not is_whole(seed, 0):
         raise NescioError(f"`seed` must be a whole number from 0 up, got {seed!r}")
 
 

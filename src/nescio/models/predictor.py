@@ -21,6 +21,7 @@ from nescio.core import (
     answer,
     asked,
     categorical,
+    is_whole,
     known_head,
     load_manifest,
     save_tensors,
@@ -211,7 +212,7 @@ def _looked_up(net: nn.Module, data: Any, output: Output) -> Head:
 
 def check_passes(passes: object) -> None:
     """Refuse a number of draws that is not whole, or below 1."""
-    if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
+    if not is_whole(passes, 1):
         raise NescioError(f"passes must be a whole number from 1 up, got {passes!r}")
 
 

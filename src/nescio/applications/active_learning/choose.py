@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nescio.applications.active_learning.candidates import Acquisition, Candidates
 from nescio.applications.active_learning.chosen import Chosen
 from nescio.applications.active_learning.pick import as_acquisition, check_size, picked
-from nescio.core import Inputs, NescioError, generator, quiet
+from nescio.core import Inputs, NescioError, generator, is_whole, quiet
 from nescio.data import door
 from nescio.detectors import observe
 from nescio.guards import DECISIONS, Decisions
@@ -79,7 +79,7 @@ def _drawn(samples: int, candidates: int | None, seed: int) -> Tensor:
     """The indices that are looked at, ascending."""
     if candidates is None:
         return torch.arange(samples)
-    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
+    if not is_whole(candidates, 1):
         raise NescioError(f"candidates must be a whole number from 1 up, got {candidates!r}")
     order = torch.randperm(samples, generator=generator(seed, "candidates"))
     return order[:candidates].sort().values

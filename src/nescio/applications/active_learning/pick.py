@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nescio.applications.active_learning.candidates import Acquisition, Candidates
 from nescio.applications.active_learning.chosen import Chosen, described
-from nescio.core import Classification, MultiLabel, NescioError, NotFiniteError, as_tensor
+from nescio.core import Classification, MultiLabel, NescioError, NotFiniteError, as_tensor, is_whole
 from nescio.core.registry import acquisitions
 
 
@@ -91,7 +91,7 @@ def check_size(size: object, samples: int) -> None:
     """Refuse a batch that the pool cannot give."""
     if not samples:
         raise NescioError("the pool is empty: there is no sample left to label")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if not is_whole(size, 1):
         raise NescioError(f"size must be a whole number from 1 up, got {size!r}")
     if size > samples:
         raise NescioError(

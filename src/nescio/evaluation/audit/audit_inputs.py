@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, as_inputs, as_targets, shape_of
+from nescio.core import NescioError, as_inputs, as_targets, is_whole, shape_of
 from nescio.data import Columns, door
 from nescio.evaluation.audit.answers_only import unmoved
 from nescio.evaluation.audit.cost import Job
@@ -30,7 +30,7 @@ def check_options(
     ordered = all(a < b for a, b in pairwise(alphas))
     if not alphas or not ordered or not alphas[0] > 0 or not alphas[-1] < float("inf"):
         raise NescioError(f"alphas must be positive, increasing and finite, got {list(alphas)}")
-    if rays is not None and (isinstance(rays, bool) or not isinstance(rays, int) or rays < 0):
+    if rays is not None and not is_whole(rays, 0):
         raise NescioError(f"rays must be a whole number from 0 up, got {rays}")
 
 

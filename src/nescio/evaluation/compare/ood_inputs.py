@@ -15,7 +15,7 @@ from nescio.attacks import (
     crossing_step,
     pgd,
 )
-from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs, only_tensor
+from nescio.core import Bundle, Inputs, NescioError, as_batch, as_inputs, is_whole, only_tensor
 from nescio.data import Columns, OODSource, door
 from nescio.data.ood.source import digest
 
@@ -262,5 +262,5 @@ def _check_shape(name: str, found: tuple[int, ...], shape: tuple[int, ...]) -> N
 
 
 def _check_count(count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_whole(count, 1):
         raise NescioError(f"the number of inputs must be a whole number from 1 up, got {count!r}")

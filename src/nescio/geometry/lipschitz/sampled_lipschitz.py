@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core import NescioError, generator
+from nescio.core import NescioError, generator, is_whole
 from nescio.geometry.affine_maps import gradients
 from nescio.geometry.lipschitz.norms import check_norm, vector_norm
 from nescio.geometry.tracing.instances import (
@@ -56,7 +56,7 @@ def sampled_lipschitz(
     """
     check_norm(norm)
     points = as_points(x, "x")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+    if not is_whole(draws, 1):
         raise NescioError(f"draws must be a whole number from 1 up, got {draws!r}")
     between = _between(points, draws, seed)
     found = [_largest_ratio(instance, between, norm) for instance in instances(source)]

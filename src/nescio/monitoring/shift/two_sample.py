@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nescio.core import NescioError, as_batch, derive, only_tensor
+from nescio.core import NescioError, as_batch, derive, is_whole, only_tensor
 from nescio.data import Table, door
 from nescio.metrics import auroc
 
@@ -61,7 +61,7 @@ def as_batches(before: Any, after: Any, *, least: int) -> tuple[Floats, Floats]:
 
 def check_draws(count: int, name: str = "permutations") -> int:
     """A number of permutations: p-values are multiples of 1 / (count + 1)."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_whole(count, 1):
         raise NescioError(f"{name} must be a whole number from 1 up, got {count!r}")
     return count
 
